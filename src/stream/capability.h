@@ -26,7 +26,7 @@
  *   CELLS         a pass that lends the model's value at each nonzero (weighted.h)
  *   ERRORS        a pass that sums errors, of all backends
  *   LOSSES        a pass that sums a loss, of all backends
- *   MEANS the update of observed cells subtracts a mean from the values
+ *   MEANS         the update of observed cells subtracts a mean from the values
  *   WEIGHTS       weights of cells in the update of observed cells, in CELLS and in ERRORS
  *   RANKS         processes compute together: `spread`, `shares`, `collect`, `agree`, `given_up`,
  *                 `tell_ranks`, `exchanged`

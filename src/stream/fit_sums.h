@@ -6,7 +6,7 @@
  * the order of the file.
  *
  *   owner    whoever calls ts_fit_sums_begin owns the parts until ts_fit_sums_end
- *   threads called by one thread; inside the pass, each partition belongs to one thread
+ *   threads  called by one thread; inside the pass, each partition belongs to one thread
  *   errors   TS_ENOMEM
  *   bits     sums do not depend on threads
  */

@@ -7,10 +7,10 @@
  * whose sum judges the model. Both take the nonzeros of a block at a time. A method (src/cpd)
  * updates the row with the product.
  *
- *   poisson for cpd/apr.h: g = x / m. If columns of the other factors sum to 1, a row is updated by
- *   multiplication with its weighted product (Chi, Kolda 2012). The model is judged by x log m: its
- *   sum minus the sum of m over all cells is the log-likelihood, without the term of x alone. If m
- *   is less than TS_LOSS_LEAST, TS_LOSS_LEAST is used instead
+ *   poisson  for cpd/apr.h: g = x / m. If columns of the other factors sum to 1, a row is updated
+ *            by multiplication with its weighted product (Chi, Kolda 2012). The model is judged by
+ *            x log m: its sum minus the sum of m over all cells is the log-likelihood, without the
+ *            term of x alone. If m is less than TS_LOSS_LEAST, TS_LOSS_LEAST is used instead
  *
  * The losses of cpd/methods/gcp.h are judged by f(x, m), and g = f'(x, m) is the derivative of f by
  * m (Hong, Kolda, Duersch 2020).

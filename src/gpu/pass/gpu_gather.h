@@ -5,9 +5,9 @@
  * Each member has spans of rows that it computed. The board holds the spans of all members. A part
  * consists of the spans of one member in one gather.
  *
- *   owner the board owns the spans
+ *   owner    the board owns the spans
  *   units    rows; bytes from the beginning of a buffer
- *   threads the thread of the member
+ *   threads  the thread of the member
  *   errors   0 or a negative ts_code, or a ts_gpu_error (gpu_types.h)
  */
 #ifndef TS_GPU_GPU_GATHER_H

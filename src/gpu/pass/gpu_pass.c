@@ -6,12 +6,13 @@
  *              the next mode's first
  *   [compute]  its copy => product -> edges inside the shard          (round robin over streams)
  *   [keeping]  product of the kept shards of a chunk -> the next but one chunk
- *   [dense]    w -> keeping => edges inside a chunk's shards -> compute => solve its rows -> ...
+ *   [dense]    matrices of updates -> keeping => edges inside a chunk's shards -> compute =>
+ *              solve its rows -> ...
  *   [send]     solve of chunk k => gather k -> gather k + 1 ... -> gather of shards' edges and
- *              of what was taken from others
+ *              of rows in shards taken from other members
  *   [dense]    send, and other members' gathers => edges between shards -> their rows -> a part
  *              of the Gram matrix
- *   [send]     that => gather of parts
+ *   [send]     the part of the Gram matrix => gather of parts
  *   [dense]    send => Gram matrix -> host
  *
  * The host waits for the device at the end, after everything is enqueued. So every stream except

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* gpu_pass.h - a pass over a mode: its requests, the state of each member, and its steps.
  *
- *   owner ts_gpu_pass_run owns the structs; memory that a request points to belongs to the caller
+ *   owner    ts_gpu_pass_run owns the structs; memory that a request points to belongs to the
+ *            caller
  *   units    nanoseconds, bytes, nonzeros
  *   threads  ts_gpu_pass_run from the thread that calls the backend; the others from the member's
  *            thread

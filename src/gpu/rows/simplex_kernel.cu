@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rows on the simplex by ADMM, on tensor cores.
  *
- * With P the inverse of G + rho I, a round is h := (m + rho (a + u)) P, a := nearest(h - u), u := u
- * + a - h. It is enough to store v = h - u and two numbers of each row: its greatest entry `most`
- * and a threshold t. Then a_r = v_r - most - t if that is above TS_ROW_NONE, otherwise 0; u = a -
- * v; and the round is
+ * With P the inverse of G + rho I, a round is
+ *     h := (m + rho (a + u)) P,  a := nearest(h - u),  u := u + a - h.
+ * It is enough to store v = h - u and two numbers of each row: its greatest entry `most` and a
+ * threshold t. Then a_r = v_r - most - t if that is above TS_ROW_NONE, otherwise 0; and u = a - v.
+ * The round becomes
  *     h := (m + rho (2 a - v)) P,  v := h + v - a,  and most and t of the new v.
  *
  * Tiles of 8 rows and 8 columns are stored in a warp as in descend_kernel.cu: lane L, (i, j) = (L /

@@ -5,12 +5,12 @@
  * The packed words may be in device memory or in shared memory (block_fetch.cuh).
  *
  * First the lanes find all parts of the block at once: each lane one stream and one level of flags
- * (map_block). Then all lanes together unpack one stream after another. Then flags become indices:
- * a lane has positions 8 lane .. 8 lane + 7, a scan of counts over the lanes says how many flags
- * come before them, and another scan adds the deltas.
+ * (map_block). Then all lanes together unpack one stream after another. Then flags are turned into
+ * indices: a lane has positions 8 lane .. 8 lane + 7. A scan over the lanes counts the flags before
+ * these positions, and another scan adds the deltas.
  *
- * Every step does all its loads before its stores. Otherwise the compiler, which cannot know that
- * they never touch the same address, waits for each load in turn.
+ * Every step does all its loads before its stores. Otherwise the compiler would wait for each load
+ * in turn, as it must assume that stores may change the loaded addresses.
  *
  *   owner    shared memory is the caller's, for one warp
  *   threads  all lanes of a warp call together
@@ -26,17 +26,19 @@
 
 #define ALL_LANES 0xffffffffu
 
-/* Where position p of a block is in an array of shared memory. The lanes of a warp form groups of
- * `LPR` lanes, which read 8 LPR positions apart. Four words between groups keep them in different
- * banks. */
+/* Maps position p of a block to its place in an array of shared memory. The lanes of a warp form
+ * groups of `LPR` lanes, which read 8 LPR positions apart. Four extra words between groups put them
+ * into different banks. */
 template <int LPR> struct spread {
     static constexpr uint32_t group = 8 * LPR, n_groups = 32 / LPR;
-    static constexpr uint32_t words = 256 + (n_groups > 2 ? 4 * n_groups : 8); /* staged fits */
+    /* also room for `staged` */
+    static constexpr uint32_t words = 256 + (n_groups > 2 ? 4 * n_groups : 8);
     static constexpr __device__ uint32_t at(uint32_t p) { return p + p / group * 4; }
 };
 
-/* Where entry e of a level's streams is until it is moved to its position. Lanes read about 8
- * entries apart; an extra word after every 32 spreads these over the banks. */
+/* Maps entry e of a level's streams to its temporary place, until it is moved to its position.
+ * Lanes read about 8 entries apart; an extra word after every 32 entries spreads the reads over the
+ * banks. */
 struct staged {
     static constexpr __device__ uint32_t at(uint32_t e) { return e + e / 32; }
 };
@@ -46,16 +48,16 @@ static __device__ inline uint32_t below(uint32_t width)
     return (uint32_t)((UINT64_C(1) << width) - 1);
 }
 
-/* The bits from bit `at` on, cut by `mask`. Reads one word more than it needs: TS_SHARD_SLACK
- * allows it. */
+/* Returns the bits from bit `at` on, masked by `mask`. Reads one word more than it needs, which
+ * TS_SHARD_SLACK allows. */
 static __device__ inline uint32_t bits(const uint32_t *word, uint32_t at, uint32_t mask)
 {
     const uint32_t *w = word + (at >> 5);
     return __funnelshift_r(w[0], w[1], at) & mask;
 }
 
-/* Sum of x over the lanes before this one. N, a power of two: only the results of lanes below N are
- * right. */
+/* Returns the sum of x over the lanes before this one. Only results of lanes below N, a power of
+ * two, are valid. */
 template <int N = 32> static __device__ inline uint32_t scan_before(uint32_t x, uint32_t lane)
 {
     uint32_t sum = x;
@@ -67,24 +69,24 @@ template <int N = 32> static __device__ inline uint32_t scan_before(uint32_t x, 
     return sum - x;
 }
 
-/* What the lanes of a warp know of a block. The descriptions of streams are in shared memory, an
- * array of stream_part that every lane reads. */
+/* The parts of a block, as known by each lane of a warp. The descriptions of streams are in shared
+ * memory, an array of stream_part that every lane reads. */
 struct block_map {
     const uint32_t *word, *side;
     uint32_t n;
-    uint32_t kind, count; /* of the flags of level `lane`, as stored */
+    uint32_t kind, count; /* stored kind and count of the flags of level `lane` */
     uint32_t n_set;       /* flags set, the implied one included */
-    uint32_t flag_bit;    /* where their positions start in the side bits */
+    uint32_t flag_bit;    /* first side bit of the positions of these flags */
     uint32_t bitmaps;     /* bit l: level l has a bitmap */
     uint32_t bitmap_word;
-    uint32_t exceptions; /* bit s: stream s has some */
+    uint32_t exceptions; /* bit s: stream s has exceptions */
 };
 
 struct alignas(16) stream_part {
     uint32_t desc;
     uint32_t n_and_start; /* entries | first word << 16 */
     uint32_t base;
-    uint32_t side_bit; /* where its exceptions start in the side bits */
+    uint32_t side_bit; /* first side bit of its exceptions */
     __device__ uint32_t n() const { return n_and_start & 0xffff; }
     __device__ uint32_t start() const { return n_and_start >> 16; }
     __device__ uint32_t width() const { return desc & 63; }
@@ -128,21 +130,21 @@ static __device__ inline block_map map_block(const uint32_t *word, uint32_t n, u
     if (lane == n_levels)
         m.n_set = n;
     m.flag_bit = 0;
-    before = 0; /* side bits before the streams: those of all lists of positions */
+    before = 0; /* side bits before those of streams: all lists of positions */
     if (lists != 0) {
         const uint32_t mine = lists >> lane & 1 ? 8 * m.count : 0;
         m.flag_bit = scan_before<LEVEL_LANES>(mine, lane);
         before = __shfl_sync(ALL_LANES, m.flag_bit + mine, LEVEL_LANES - 1);
     }
-    /* Stream `lane` belongs to level lane / 2 + 1. above: flags set in the level above it, set: in
-     * its own. */
+    /* Stream `lane` belongs to level lane / 2 + 1. above: flags set in the level above; set: flags
+     * set in this level. */
     above = __shfl_sync(ALL_LANES, m.n_set, lane / 2 & 31) + (lane / 2 == 0);
     set = __shfl_sync(ALL_LANES, m.n_set, (lane / 2 + 1) & 31);
     n_entries = lane >= n_streams ? 0 : lane >= 2 * n_levels ? n : lane & 1 ? set - above : above;
     n_exc = desc >> 12 & 255;
     base_width = desc >> 20 & 63;
     m.exceptions = __ballot_sync(ALL_LANES, n_exc > 0);
-    /* The words of all streams fit in 13 bits, their side bits in 18: one scan adds both. */
+    /* The words of all streams fit in 13 bits, and their side bits in 18: one scan adds both. */
     sizes =
         (n_entries * (desc & 63) + 31) / 32 << 19 | (base_width + n_exc * (8 + (desc >> 6 & 63)));
     set = scan_before<STREAM_LANES>(sizes, lane);
@@ -161,7 +163,8 @@ static __device__ inline block_map map_block(const uint32_t *word, uint32_t n, u
     return m;
 }
 
-/* The flags of a level at positions 8 lane .. 8 lane + 7; `list` is 8 words of shared memory. */
+/* Returns the flags of a level at positions 8 lane .. 8 lane + 7. list: 8 words of shared
+ * memory. */
 static __device__ inline uint32_t flags_of(const block_map &m, uint32_t level, uint32_t lane,
                                            uint32_t *list)
 {
@@ -194,10 +197,10 @@ static __device__ inline uint32_t flags_of(const block_map &m, uint32_t level, u
     return (level == 0 && lane == 0 ? valid & ~1u : valid) & ~f;
 }
 
-/* Unpacks the entries of a stream, 32 ROUNDS at a time, to `to`, which is the place of entry
- * `lane`. 32 entries take `width` words, so everything that a lane reads starts at the same bit of
- * a word. The last 32 entries are read even where the stream has fewer, up to 32 words past its
- * end: TS_SHARD_SLACK is as much. */
+/* Unpacks the entries of a stream, 32 ROUNDS at a time, to `to`, the place of entry `lane`. 32
+ * entries take `width` words, so all reads of a lane start at the same bit of a word. The last 32
+ * entries are read even if the stream has fewer, up to 32 words past its end, which TS_SHARD_SLACK
+ * allows. */
 template <int ROUNDS, class PLACE>
 static __device__ inline void unpack_rounds(const uint32_t *word, const stream_part &s,
                                             uint32_t lane, uint32_t *to)
@@ -249,8 +252,8 @@ static __device__ inline void add_exceptions(const uint32_t *side, const stream_
     }
 }
 
-/* Whether every nonzero of the block has an absolute index at a level. Then the entries are
- * unpacked to their final place, and no deltas are added. */
+/* Whether every nonzero of the block has an absolute index at a level. Then entries are unpacked to
+ * their final places, and no deltas are added. */
 static __device__ inline bool is_direct(const stream_part &absolute)
 {
     return absolute.n() == TS_BLOCK_NNZ;
@@ -314,7 +317,7 @@ static __device__ inline void index_level(const stream_part *part, uint32_t leve
             idx[k] = x;
         }
     }
-    /* lanes without an absolute index go on from the lanes before them; lane 0 has one */
+    /* lanes without an absolute index continue from the lanes before them; lane 0 has one */
     const uint32_t heads = __ballot_sync(ALL_LANES, above != 0);
     const uint32_t distance = lane - (31 - __clz(heads & (ALL_LANES >> (31 - lane))));
     const uint32_t open = lane == 0 ? 0 : above == 0 ? 8 : __ffs(above) - 1;
@@ -324,7 +327,7 @@ static __device__ inline void index_level(const stream_part *part, uint32_t leve
         const uint32_t y = __shfl_up_sync(ALL_LANES, sum, d);
         sum += distance >= d ? y : 0;
     }
-    sum = __shfl_up_sync(ALL_LANES, sum, 1); /* now the index with which the lane before ended */
+    sum = __shfl_up_sync(ALL_LANES, sum, 1); /* now the last index of the lane before */
     __syncwarp();
     if (!direct) {
         uint4 *to = (uint4 *)(index + spread<LPR>::at(8 * lane));
@@ -359,8 +362,8 @@ static __device__ inline void full_values(const ts_gpu_mttkrp &p, const uint32_t
     for (uint32_t k = 0; k < 8; k++)
         code[k] = s.base + (__funnelshift_r(from[k * width], from[k * width + 1], bit) & mask);
     val += spread<LPR>::at(lane);
-    /* small integers are converted without float64: a multiprocessor makes few of those
-     * conversions */
+    /* small integers are converted without float64, as a multiprocessor has few units for
+     * conversions to float64 */
     if (p.value_kind == TS_VALUE_INT && p.value_base > -most && p.value_base < most &&
         (uint64_t)s.base + mask < 1 << 30) {
         const int base = (int)p.value_base;
@@ -427,8 +430,9 @@ static __device__ inline void decode_values(const ts_gpu_mttkrp &p, const block_
     __syncwarp();
 }
 
-/* Where the weights of a block's cells go: nowhere, of a kernel in which every cell counts once, or
- * to an array of spread::words. They are the codes of the second stream (ts_header_codes). */
+/* The destination of the weights of a block's cells: none in kernels in which every cell counts
+ * once, otherwise an array of spread::words. Weights are the codes of the second stream of codes
+ * (ts_header_codes). */
 struct no_weights {
 };
 struct weights_to {
@@ -441,7 +445,7 @@ static __device__ inline void decode_weights(const block_map &, const stream_par
 {
 }
 
-/* By position; zero from n on. The array is the place of the codes, too. */
+/* Decodes the weights by position; zero from n on. Their array also holds the codes before. */
 template <int LPR>
 static __device__ inline void decode_weights(const block_map &m, const stream_part *part,
                                              uint32_t stream, uint32_t lane, weights_to to)
@@ -459,7 +463,7 @@ static __device__ inline void decode_weights(const block_map &m, const stream_pa
     __syncwarp();
 }
 
-/* What a warp knows of a decoded block besides the arrays in shared memory. */
+/* The rows of a decoded block, in addition to its arrays in shared memory. */
 struct decoded {
     uint32_t row_flags;   /* bit k: a row begins at position 8 lane + k */
     uint32_t rows_before; /* rows that begin before position 8 lane */
@@ -467,7 +471,7 @@ struct decoded {
 };
 
 /* Decodes the block at `word`: values to val, indices of level l to index + (l - 1) *
- * spread::words, weights to where they are wanted. part: 32 entries, list: 8 words of shared
+ * spread::words, and weights to `to` if it has an array. part: 32 entries, list: 8 words of shared
  * memory. */
 template <class T, int LPR, int NL, class WEIGHTS = no_weights>
 static __device__ inline decoded

@@ -7,20 +7,20 @@
 #include <cuda_runtime.h>
 
 /* FOLD: edges of shards that one warp adds. WARPS: warps of a thread block that adds the edges of a
- * shard. BATCH: edges loaded at a time; it is a warp's part of a shard of 64 shares. */
+ * shard. BATCH: edges loaded at once, which is a warp's part of a shard of 64 shares. */
 enum { FOLD = 32, WARPS = 16, BATCH = 8 };
 
-/* The row that a thread is in while it adds edges in file order. `first`: no row has ended yet, so
- * this one may have begun before these edges. */
+/* The current row of a thread that adds edges in file order. first: no row has ended yet, so this
+ * row may have begun before these edges. */
 struct row_walk {
     double sum;
     uint32_t row;
     bool first;
 };
 
-/* Adds edges first .. end - 1 (at least one) in float64. Rows that begin and end among them go to
- * `out`. The first row goes to `head` when the next one begins. The sum of the last row is
- * returned. */
+/* Adds edges first .. end - 1 (at least one) in float64. Sums of rows that begin and end among them
+ * go to `out`. The sum of the first row is passed to `head` when the next row begins. The sum of
+ * the last row is returned. */
 template <class T, class Out, class Head>
 static __device__ row_walk add_edges(const T *edge, const uint32_t *row, uint64_t first,
                                      uint64_t end, uint32_t ld, Out *out, Head head)
@@ -55,14 +55,14 @@ static __device__ row_walk add_edges(const T *edge, const uint32_t *row, uint64_
 /* ------------------------------------------------------------------ inside a shard */
 
 /* out(row) := sum of the edges of row, for rows strictly inside a shard. The sums of the shard's
- * first and last row go to rows 2 * number and 2 * number + 1 of shard_edge; without one to `out`,
- * rounded as they would be on the way there.
+ * first and last row go to rows 2 * number and 2 * number + 1 of shard_edge. Without shard_edge
+ * they go to `out`, rounded as if they had been stored there first.
  *
  *   launch  grid (shards, ceil(ld / 32)), WARPS warps each, a lane per column
  *   shared  the sums of each warp's first and last row
  *   out     one thread block has all edges of a row inside the shard, and writes the row once
  *
- * Warps take equal shares of the shard's edges, one after another. Sums are kept in float64. */
+ * Warps take equal, contiguous parts of the shard's edges. Sums are kept in float64. */
 template <class T, class Out>
 static __global__ void __launch_bounds__(32 * WARPS)
     fold_shard(const __grid_constant__ ts_gpu_mttkrp p, T *shard_edge)

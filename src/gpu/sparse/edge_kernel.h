@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* edge_kernel.h - adds partial rows: rows whose nonzeros lie in more than one share.
+/* edge_kernel.h - adds the partial sums of rows whose nonzeros are in more than one share.
  *
- * The MTTKRP leaves two edge rows for each share: the partial sums of its first and of its last
- * row (zeros when both are the same row). The edges of a shard are added as soon as the shard is
- * done, which leaves two edge rows for each shard. Those are added once all shards of the mode are
- * done. Partial sums of a row follow each other in file order and are added in groups that are
- * always the same. So a sum does not depend on which shards a launch took, nor on when or where it
- * ran.
+ * The MTTKRP stores two edge rows for each share: the partial sums of its first and of its last row
+ * (zeros if both are the same row). The edges of a shard are added as soon as the shard is done,
+ * which gives two edge rows for each shard. These are added once all shards of the mode are done.
+ * The partial sums of a row are in file order, and are always added in the same groups. So a sum
+ * does not depend on which shards are in a launch, or on when and where it runs.
  *
  *   owner    the caller owns all memory; pointers are device pointers
  *   units    rows of edges and of `out` are `ld` elements apart
@@ -34,8 +33,8 @@ extern "C" {
 ts_gpu_error ts_edge_fold_shards(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
                                  void *shard_edge, ts_gpu_stream stream);
 
-/* Rows that `edge` and `edge_row` must have in ts_edge_fold: two for each shard, then those that
- * the fold uses itself. */
+/* Returns the rows that `edge` and `edge_row` must have for ts_edge_fold: two for each shard, and
+ * more as scratch. */
 uint64_t ts_edge_count(uint64_t n_shards);
 
 /* Adds the edges of a mode's shards to rows of `out`. Rows 2 s and 2 s + 1 of `edge` are the sums
@@ -43,7 +42,7 @@ uint64_t ts_edge_count(uint64_t n_shards);
 ts_gpu_error ts_edge_fold(enum ts_precision precision, uint64_t n_shards, void *edge,
                           uint32_t *edge_row, uint32_t ld, void *out, ts_gpu_stream stream);
 
-/* Like the function above, from edges in float64 to rows in float32. */
+/* Like ts_edge_fold, from edges in float64 to rows in float32. */
 ts_gpu_error ts_edge_fold_to_float(uint64_t n_shards, double *edge, uint32_t *edge_row, uint32_t ld,
                                    float *out, ts_gpu_stream stream);
 

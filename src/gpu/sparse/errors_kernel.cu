@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Errors at the nonzeros of packed shards: the terms of the MTTKRP times the row of the mode
- * itself give the model's value. */
+/* Errors at the nonzeros of packed shards. The model's value is the dot product of the terms of the
+ * MTTKRP and the row of the mode itself. */
 #define _Static_assert static_assert /* layout.h is C */
 #include "gpu/sparse/errors_kernel.h"
 
@@ -10,7 +10,7 @@
 
 /* The sums of a lane over cells: their number, x, x^2, x m and (x - m)^2, where m is the model. */
 struct cell_sums : lane_sums<TS_ERRORS_SUMS / 2> {
-    /* A cell counts `weight` times; where that is 1, to the same bits as without. */
+    /* Adds a cell that counts `weight` times. A weight of 1 gives the same bits as no weight. */
     __device__ __forceinline__ void add_cell(bool counts, double weight, double x, double model)
     {
         const double off = x - model;
@@ -43,7 +43,7 @@ ts_gpu_error ts_errors_launch(enum ts_precision precision, const struct ts_gpu_m
                               const struct ts_gpu_errors *what, ts_gpu_stream stream)
 {
     typedef errors_visitor<no_weights> plain;
-    /* a type with less code, and the same order of additions */
+    /* for cells with weights, launched with NL 0: less code, and the same order of additions */
     typedef errors_visitor<weights_to> weighted;
     if (args->n_shares == 0)
         return cudaSuccess;

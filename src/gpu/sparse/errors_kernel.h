@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* errors_kernel.h - how far a model is off at the nonzeros of packed shards, on a GPU (struct
+/* errors_kernel.h - errors of a model at the nonzeros of packed shards, on a GPU (struct
  * ts_cell_errors of stream/weighted.h).
  *
- * A launch takes what an MTTKRP takes (mttkrp_kernel.h), but one model; it stores no
- * rows.
+ * A launch has the arguments of an MTTKRP (mttkrp_kernel.h) with one model. It stores no rows.
  *
  *   owner    the caller owns all memory; pointers in the structs are device pointers
  *   threads  launches are asynchronous, in the order of the stream
@@ -20,7 +19,8 @@
 extern "C" {
 #endif
 
-/* Sums of each share: those of cells that are not held out, then those of held-out cells. */
+/* Number of sums for each share: five for cells that are not held out, then five for held-out
+ * cells. */
 #define TS_ERRORS_SUMS 10u
 
 struct ts_gpu_errors {
@@ -28,7 +28,8 @@ struct ts_gpu_errors {
     double mean;     /* the value of the model is that of the factors plus this mean */
     struct ts_hold_out hold_out;
     uint8_t level[TS_MAX_ORDER]; /* level of each mode in this copy */
-    double *sums; /* TS_ERRORS_SUMS of each share of the mode copy: count, x, x^2, x m, (x - m)^2 */
+    /* TS_ERRORS_SUMS for each share of the mode copy: sums of 1, x, x^2, x m, (x - m)^2 */
+    double *sums;
 };
 
 ts_gpu_error ts_errors_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* held_cells.cuh - which nonzeros of a decoded block are held out (format/hold_out.h).
+/* held_cells.cuh - finds the held-out nonzeros of a decoded block (format/hold_out.h).
  *
  *   threads  all lanes of a warp call together
  *   errors   none
@@ -10,9 +10,9 @@
 #include "format/hold_out.h"
 #include "gpu/sparse/mttkrp_stages.cuh"
 
-/* Bit k: the nonzero at position 8 lane + k is held out; what is said of positions behind the block
- * does not matter. level: that of each mode in this copy, 0 being the row. first_row: that of the
- * block. */
+/* Returns 8 bits: bit k is set if the nonzero at position 8 lane + k is held out. Bits of positions
+ * past the block's end are arbitrary. level: the level of each mode in this copy, 0 for the mode of
+ * rows. first_row: the first row of the block. */
 template <class T, int LPR, int NL>
 static __device__ inline uint32_t held_cells(const struct ts_hold_out &h, const uint8_t *level,
                                              uint32_t order, const warp_memory<T, LPR, NL> &mem,
@@ -34,7 +34,7 @@ static __device__ inline uint32_t held_cells(const struct ts_hold_out &h, const 
     return held;
 }
 
-/* Makes the values of these nonzeros 0 in shared memory, where all lanes see them after the next
+/* Sets the values of held-out nonzeros to 0 in shared memory. All lanes see that after the next
  * barrier of the warp. */
 template <class T, int LPR, int NL>
 static __device__ inline void clear_held(const struct ts_hold_out &h, const uint8_t *level,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The MTTKRP in which nonzeros that are held out count as zeros: as mttkrp_packed, but their
- * values become 0 in shared memory. */
+/* The MTTKRP in which held-out nonzeros count as zeros: like mttkrp_packed, after setting their
+ * values to 0 in shared memory. */
 #define _Static_assert static_assert /* layout.h is C */
 #include "gpu/sparse/held_kernel.h"
 
@@ -10,10 +10,10 @@
 #include "gpu/sparse/mttkrp_sums.cuh"
 #include "gpu/sparse/share_walk.cuh"
 
-/* Thread blocks of a multiprocessor: 128 registers a thread. */
+/* Thread blocks on a multiprocessor, with 128 registers a thread. */
 enum { HELD_CTAS = 4 };
 
-/* As mttkrp_packed, with the same launch, but only for nonzeros that are not held out. */
+/* Like mttkrp_packed, with the same launch, for nonzeros that are not held out. */
 template <class T, class S, int LPR, int NL, int U>
 __global__ void __launch_bounds__(32 * WARPS, HELD_CTAS)
     held_packed(const __grid_constant__ ts_gpu_mttkrp p, const __grid_constant__ ts_gpu_held held)

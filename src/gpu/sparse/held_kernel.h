@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* held_kernel.h - the MTTKRP of packed shards in which nonzeros that are held out
- * (format/hold_out.h) count as zeros.
+/* held_kernel.h - the MTTKRP of packed shards in which held-out nonzeros (format/hold_out.h) count
+ * as zeros.
  *
- * A launch takes what an MTTKRP takes (mttkrp_kernel.h), but one model, and leaves partial rows as
- * that does.
+ * A launch has the arguments of an MTTKRP (mttkrp_kernel.h) with one model, and stores partial rows
+ * in the same way.
  *
  *   owner    the caller owns all memory; pointers in the structs are device pointers
  *   threads  launches are asynchronous, in the order of the stream

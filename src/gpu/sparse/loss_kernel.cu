@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gradients and sums of a loss over packed shards: as the MTTKRP, with the row of the mode
- * itself beside, which gives the model's value. */
+/* Gradients and sums of a loss over packed shards: like the MTTKRP, but each nonzero's term is
+ * multiplied by the slope of the loss at the model's value, which also needs the row of the mode
+ * itself. */
 #define _Static_assert static_assert /* layout.h is C */
 #include "gpu/sparse/loss_kernel.h"
 
@@ -20,7 +21,8 @@ struct loss_sums : lane_sums<TS_LOSS_SUMS / 2> {
     }
 };
 
-/* A lane computes each slope, and each value: that takes long. */
+/* The visitor of a loss. Each slope or value is computed by one lane of a group, because that takes
+ * long. */
 struct loss_visitor {
     typedef ts_gpu_loss wanted;
     typedef sums_apart<loss_sums> sums;

@@ -2,8 +2,8 @@
 /* loss_kernel.h - gradients and sums of a loss (stream/loss_functions.h) over the nonzeros of
  * packed shards, on a GPU.
  *
- * A launch takes what an MTTKRP takes (mttkrp_kernel.h), but one model. For
- * gradients it leaves partial rows as that does, for edge_kernel.h; for sums it stores no rows.
+ * A launch has the arguments of an MTTKRP (mttkrp_kernel.h) with one model. For gradients it stores
+ * partial rows like an MTTKRP, for edge_kernel.h. For sums it stores no rows.
  *
  *   owner    the caller owns all memory; pointers in the structs are device pointers
  *   threads  launches are asynchronous, in the order of the stream
@@ -21,24 +21,26 @@
 extern "C" {
 #endif
 
-/* Sums of each share: count, loss, loss of model 0 and x of cells that are not held out, then the
- * same for held-out cells. */
+/* Number of sums for each share: count, loss, ts_loss_reference and x of cells that are not held
+ * out, then the same for held-out cells. */
 #define TS_LOSS_SUMS 8u
 
 struct ts_gpu_loss {
     enum ts_loss_kind kind;
-    /* The weight of a nonzero that is not held out is the difference to that of a cell of value
-     * 0. */
+    /* 1: unlisted cells count as zeros, so the slope (or loss) of a nonzero that is not held out is
+     * reduced by that of the value 0. */
     int zeros;
-    double at;                   /* the number that the loss takes */
+    double at;                   /* the parameter of the loss, if it takes one */
     const void *own;             /* n_rows x ld: the rows of the mode itself */
-    struct ts_hold_out hold_out; /* these nonzeros have no part in gradients */
+    struct ts_hold_out hold_out; /* these nonzeros do not count in gradients */
     uint8_t level[TS_MAX_ORDER]; /* level of each mode in this copy */
-    double *sums; /* NULL: gradients; or TS_LOSS_SUMS of each share of the mode copy */
+    /* NULL: compute gradients; otherwise TS_LOSS_SUMS for each share of the mode copy */
+    double *sums;
 };
 
-/* out(i, r) = sum over the nonzeros of row i of  g(x, m) prod_l factor[l](i_l, r), with g the
- * derivative of the loss by m, less that at value 0 where zeros is set; or the sums. */
+/* out(i, r) = sum over the nonzeros of row i of g(x, m) prod_l factor[l](i_l, r), where g is the
+ * derivative of the loss by m, minus that at value 0 if zeros is set. With loss->sums, computes the
+ * sums instead. */
 ts_gpu_error ts_loss_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
                             const struct ts_gpu_loss *loss, ts_gpu_stream stream);
 

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* model_walk.cuh - the walk over the nonzeros of packed shards with the model's value at each: a
- * visitor says what a nonzero adds to sums of its share, or how often its terms count in the row
- * that it lies in.
+/* model_walk.cuh - a loop over the nonzeros of packed shards that computes the model's value at
+ * each. A visitor, a class, adds each nonzero to sums of its share, or returns a factor for the
+ * nonzero's terms in its row.
  *
  * A visitor V has
- *   wanted       what a launch takes beside an MTTKRP, with `own`, the rows of the mode itself,
- *                `hold_out` and `level`
- *   sums         of doubles, with add_lanes() and add(sums)
- *   weights      no_weights or weights_to, of cells
- *   ROWS         whether it may weigh rows
- *   SIGNS        whether signs of rows of the mode itself count
+ *   wanted       the arguments of a launch in addition to those of an MTTKRP: at least `own`, the
+ *                rows of the mode itself, `hold_out` and `level`
+ *   sums         a struct of doubles with add_lanes() and add(sums)
+ *   weights      no_weights or weights_to, for weights of cells
+ *   ROWS         whether the visitor may compute rows
+ *   SIGNS        whether signs of entries of `own` count
  *   MARKS        enum walk_marks
- *   APART        whether one lane visits a nonzero, since that takes long; or each lane of a
- *                group does
+ *   APART        whether one lane visits each nonzero, since a visit takes long; otherwise each
+ *                lane of a group does
  *   judge(wanted, weight, x, model, counts, is_held, sum)  adds a nonzero of value x to sums
- *   weigh(wanted, x, model)                                how often its terms count
- *   to(wanted)   where sums go: those of share 0
- *   wide         the visitor of rows of more columns than a warp holds
+ *   weigh(wanted, x, model)                                returns the factor of its terms
+ *   to(wanted)   the address of the sums of share 0
+ *   wide         the visitor for rows of more columns than a warp holds
  *
  *   owner    memory of a thread block, divided by warp_memory
  *   threads  all warps of a thread block call together
@@ -30,18 +30,18 @@
 #include "gpu/sparse/share_walk.cuh"
 #include "gpu/sparse/wide_rows.cuh"
 
-/* Thread blocks of a multiprocessor: 128 registers a thread. */
+/* Thread blocks on a multiprocessor, with 128 registers a thread. */
 enum { MODEL_CTAS = 4 };
 
-/* What is noted of the nonzeros of a block before they are visited. */
+/* The bits that are set for the nonzeros of a block before they are visited. */
 enum walk_marks {
-    MARK_NONE, /* all count */
-    MARK_HELD, /* those that are held out; others count, and so do zeros behind the block */
-    MARK_ALL   /* those that count, and those that are held out */
+    MARK_NONE, /* none: all nonzeros count */
+    MARK_HELD, /* held-out nonzeros; all others count, also the zeros past the block's end */
+    MARK_ALL   /* nonzeros that count, and held-out nonzeros */
 };
 
-/* Of each lane of a warp and its 8 positions: bit k, the nonzero at position k counts, or is
- * held out. */
+/* For each lane of a warp, bits for its 8 positions: nonzeros that count (kept), and held-out
+ * nonzeros (held). */
 template <bool KEPT> struct kept_marks {
 };
 template <> struct kept_marks<true> {
@@ -55,7 +55,7 @@ template <> struct held_marks<true> {
 template <bool KEPT, bool HELD> struct block_marks : kept_marks<KEPT>, held_marks<HELD> {
 };
 
-/* N sums, of which the first USED are not always 0. */
+/* N sums of a lane, of which only the first USED may differ from 0. */
 template <int N, int USED = N> struct lane_sums {
     double v[N];
 
@@ -73,7 +73,7 @@ template <int N, int USED = N> struct lane_sums {
     }
 };
 
-/* Sums of cells that are not held out, and of those that are. */
+/* Separate sums of cells that are not held out, and of held-out cells. */
 template <class SUMS> struct sums_apart {
     SUMS kept, held;
 
@@ -98,7 +98,7 @@ static __device__ inline double weight_at(weights_to w, uint32_t place)
     return (double)w.at[place];
 }
 
-/* Bytes of the weights of a thread block. */
+/* Returns the bytes of shared memory for the weights of a thread block. */
 template <int LPR> static __host__ __device__ inline uint32_t weights_bytes(no_weights)
 {
     return 0;
@@ -108,7 +108,7 @@ template <int LPR> static __host__ __device__ inline uint32_t weights_bytes(weig
     return WARPS * spread<LPR>::words * (uint32_t)sizeof(float);
 }
 
-/* Where a warp has its weights, in the memory of the thread block behind what others have there. */
+/* Sets the address of a warp's weights, in `memory` of the thread block. */
 template <int LPR> static __device__ inline void place_weights(no_weights &, char *, uint32_t) {}
 
 template <int LPR>
@@ -117,13 +117,13 @@ static __device__ inline void place_weights(weights_to &w, char *memory, uint32_
     w.at = (float *)memory + warp * spread<LPR>::words;
 }
 
-/* Of the lane's 8 positions: those that are in the block. */
+/* Returns bits of the lane's 8 positions that are in the block. */
 static __device__ inline uint32_t there_of_lane(uint32_t n, uint32_t lane)
 {
     return 8 * lane >= n ? 0 : below(min(8u, n - 8 * lane));
 }
 
-/* Those of them that are held out. */
+/* Returns bits of the lane's 8 positions that are held out. */
 template <class WANTED, class T, int LPR, int NL>
 static __device__ inline uint32_t
 held_of_lane(const WANTED &what, const share_walk<T, LPR, NL> &walk, const walked_block &block)
@@ -135,9 +135,9 @@ held_of_lane(const WANTED &what, const share_walk<T, LPR, NL> &walk, const walke
 
 /* ------------------------------------------------------------------ 8 nonzeros */
 
-/* Adds up m[k] of 8 nonzeros over the lanes of a group, as group_sum does: the lane gets the
- * sums of nonzeros first .. first + N - 1, in ret. Where a group has more lanes than 8, several
- * get one. */
+/* Adds m[k] of 8 nonzeros over the lanes of a group, like group_sum. The lane gets the sums of
+ * nonzeros first .. first + N - 1, in ret. In groups of more than 8 lanes, several lanes get the
+ * same nonzero. */
 template <int LPR> struct shares_of_eight {
     static constexpr int N = LPR < 8 ? 8 / LPR : 1, same = LPR > 8 ? LPR / 8 : 1; /* lanes */
 
@@ -170,8 +170,7 @@ template <int LPR> struct shares_of_eight {
     }
 };
 
-/* The walk of a visitor: SUM says whether it judges or weighs rows; U nonzeros are loaded at a
- * time. */
+/* The loop of a visitor. SUM: it computes sums, otherwise rows. U nonzeros are loaded at a time. */
 template <class V, class T, int LPR, int NL, int U, bool SUM> struct model_walk {
     typedef typename V::wanted wanted;
     typedef typename V::sums sums;
@@ -183,8 +182,8 @@ template <class V, class T, int LPR, int NL, int U, bool SUM> struct model_walk 
                           CLEARS_HELD = V::MARKS == MARK_HELD && !SUM;
     typedef block_marks<MARKS_KEPT, MARKS_HELD> marks;
 
-    /* Every lane of a group computes the terms of all nonzeros. Lane `member` adds to sums only the
-     * nonzeros with its number. Bit k of kept and held: nonzero k counts there. */
+    /* Every lane of a group computes the terms of all nonzeros, but lane `member` adds only every
+     * LPR-th nonzero to sums. Bit k of kept and held: nonzero k counts, or is held out. */
     template <bool FLAGS>
     static __device__ __forceinline__ void
     visit_together(const ts_gpu_mttkrp &p, const wanted &what, const columns &own_columns,
@@ -225,7 +224,8 @@ template <class V, class T, int LPR, int NL, int U, bool SUM> struct model_walk 
         }
     }
 
-    /* Each nonzero is visited by one lane of the group, or the same by some. */
+    /* Each nonzero is visited by one lane of the group, or by several lanes in groups of more than
+     * 8. */
     template <bool FLAGS>
     static __device__ __forceinline__ void
     visit_apart(const ts_gpu_mttkrp &p, const wanted &what, const columns &own_columns,
@@ -293,14 +293,16 @@ template <class V, class T, int LPR, int NL, int U, bool SUM> struct model_walk 
         }
     }
 
-    /* The group's nonzeros. row: before the first one that begins in it. */
+    /* Visits the group's nonzeros of a block. row: the row before the first one that begins in the
+     * group. */
     static __device__ __forceinline__ void visit_block(const wanted &what, walk &w,
                                                        const columns &own_columns, weights of_cells,
                                                        const marks &marked, uint32_t row, sums &sum)
     {
         const uint32_t warp = w.at.warp;
         const auto visit = [&](run_rows<T> &rows) {
-            /* Made after the run of rows: before it, more registers are spilled. */
+            /* Constructed after the run of rows. If it came first, more registers would be
+             * spilled. */
             own_row<T> own((const char *)what.own + own_columns.byte, own_columns.active, row,
                            own_columns.row_bytes);
             return w.each_eight([&](auto begins, uint32_t place, uint32_t byte, uint32_t f) {
@@ -326,11 +328,11 @@ template <class V, class T, int LPR, int NL, int U, bool SUM> struct model_walk 
             w.sum_rows(own_columns, row, visit);
         }
         if constexpr (MARKS_KEPT || MARKS_HELD)
-            __syncwarp(); /* they are written again */
+            __syncwarp(); /* the next block overwrites the marks */
     }
 
-    /* Of rows of more columns than a warp holds each lane visits its 8 positions; weights take
-     * the place of values. */
+    /* For rows of more columns than a warp holds: each lane visits its 8 positions. Factors of
+     * terms overwrite the values. */
     static __device__ __forceinline__ void visit_lane(const wanted &what, const walk &w,
                                                       weights of_cells, const T *model,
                                                       uint32_t there, uint32_t held, sums &sum)
@@ -352,7 +354,7 @@ template <class V, class T, int LPR, int NL, int U, bool SUM> struct model_walk 
 
 /* ------------------------------------------------------------------ a share */
 
-/* The sums of a thread block become those of its share. */
+/* Adds the sums of a thread block, and stores them for its share. */
 template <class V, class T, int LPR, int NL>
 static __device__ __forceinline__ void store_sums(const typename V::wanted &what,
                                                   const share_walk<T, LPR, NL> &walk,
@@ -362,8 +364,8 @@ static __device__ __forceinline__ void store_sums(const typename V::wanted &what
         ((typename V::sums *)V::to(what))[walk.number()] = sum;
 }
 
-/* out(i, r) = sum over the nonzeros of row i of  weigh(x, model) * prod_l factor[l](i_l, r), as
- * mttkrp_packed makes it; or, with SUM, the sums of a share.
+/* out(i, r) = sum over the nonzeros of row i of weigh(x, model) * prod_l factor[l](i_l, r),
+ * computed like mttkrp_packed. With SUM, the sums of each share.
  *
  *   launch  grid (shares of the launch), 4 warps a thread block, which have all columns */
 template <class V, class T, int LPR, int NL, int U, bool SUM>
@@ -392,7 +394,7 @@ __global__ void __launch_bounds__(32 * WARPS, MODEL_CTAS)
         walk.end_rows();
 }
 
-/* The same of rows of more columns than a warp holds.
+/* The same for rows of more columns than a warp holds.
  *
  *   launch  grid (shares of the launch, summers_of, or 1 with SUM), 4 warps a thread block */
 template <class V, class T, bool SUM>

@@ -11,8 +11,8 @@
 
 /* out(i, r) = sum over the nonzeros of row i of  value * prod_l factor[l](i_l, r)
  *
- *   launch  grid (shares of the launch, ceil(ld / (LPR * 16 bytes))), 4 warps a thread block: a
- *           warp takes a quarter of the share's blocks, one after another
+ *   launch  grid (shares of the launch, ceil(ld / (LPR * 16 bytes))), 4 warps a thread block: each
+ *           warp takes a contiguous quarter of the share's blocks
  *   out     only rows that begin and end inside the share are stored: no other thread block has a
  *           nonzero of such a row, and one group of lanes stores it
  *   edge    (2 x shares of the mode copy, ld) sums of the share's first and last row
@@ -23,8 +23,8 @@
  * over 8 LPR nonzeros each. A lane holds 16 bytes of the row, so that neighbouring lanes read a row
  * in one request. A block too large for the buffer is read from device memory.
  *
- * Of several models (MANY) a warp does (3) and (4) for one after the other. They read the same
- * shared memory, and have each their own first and last row there.
+ * With several models (MANY), a warp does (3) and (4) for one model after another. They use the
+ * same decoded block, but each model has its own first and last rows in shared memory.
  *
  * T is the type of products and sums, S that of the stored factors. With S float and T double,
  * `edge` has sums in double, and so has `out` unless p.out_float. */
@@ -77,7 +77,8 @@ static cudaError_t launch(const struct ts_gpu_mttkrp *args, cudaStream_t stream)
                          stream);
 }
 
-/* So many models that the shared memory of their rows leaves most of the first-level cache. */
+/* Returns so many models that their rows in shared memory leave most of the first-level cache
+ * free. */
 uint32_t ts_mttkrp_models(enum ts_precision precision, uint32_t ld)
 {
     if (precision != TS_FLOAT32 || ld > 32)
@@ -140,7 +141,8 @@ ts_gpu_error ts_mttkrp_launch_wide(const struct ts_gpu_mttkrp *args, ts_gpu_stre
 int ts_mttkrp_least_arch(void)
 {
 #ifdef __CUDA_ARCH_LIST__
-    static const int arch[] = { __CUDA_ARCH_LIST__ }; /* what nvcc compiled for, ascending */
+    /* the architectures that nvcc compiled for, ascending */
+    static const int arch[] = { __CUDA_ARCH_LIST__ };
     return arch[0];
 #else
     return 800;

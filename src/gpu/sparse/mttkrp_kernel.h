@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mttkrp_kernel.h - the MTTKRP of packed shards on a GPU: what one launch takes.
+/* mttkrp_kernel.h - the MTTKRP of packed shards on a GPU, and the arguments of its launch.
  *
  * The kernel reads shards as they are on disk (format/layout.h). A thread block takes a share of a
- * shard: a partition or, of a mode copy that has few, a part of one. It stores a row whose nonzeros
- * lie inside one share to `out`. The sums of the first and the last row of every share go to
- * `edge`. edge_kernel.h adds them in file order: inside a shard once the shard is done, between
- * shards once all are done. So the sum of a row does not depend on the order in which shards
- * arrive.
+ * shard: a partition or, if the mode copy has few, a part of one. A row whose nonzeros are all in
+ * one share is stored to `out`. The sums of the first and the last row of every share go to `edge`.
+ * edge_kernel.h adds them in file order: inside a shard once the shard is done, between shards once
+ * all are done. So the sum of a row does not depend on the order in which shards arrive.
  *
- * A launch may take several models whose rows are equally long: a block is decoded once for all.
- * Each has the sums, bit for bit, of a launch of its own.
+ * A launch may compute several models with rows of equal length, so that each block is decoded
+ * once. Each model has the same bits as in a launch of its own.
  *
  *   owner    the caller owns all memory; pointers in the structs are device pointers
  *   units    rows and columns of matrices whose rows are `ld` elements apart, ld a multiple of
@@ -33,15 +32,15 @@ extern "C" {
 /* A shard in device memory, followed by TS_SHARD_SLACK readable bytes. */
 struct ts_gpu_shard {
     const uint32_t *raw;
-    uint64_t first_share; /* shares of the mode copy before it */
+    uint64_t first_share; /* number of shares of the mode copy before this shard */
     uint32_t n_blocks, nnz, row_first;
-    uint32_t first_cta; /* shares of the launch before it */
-    uint32_t number;    /* its number in the mode copy */
+    uint32_t first_cta; /* number of shares of the launch before this shard */
+    uint32_t number;    /* number of this shard in the mode copy */
 };
 
-#define TS_MTTKRP_MODELS 8u /* of a launch, at most */
+#define TS_MTTKRP_MODELS 8u /* the most models of a launch */
 
-/* What a model has of its own: see struct ts_gpu_mttkrp. */
+/* The members of struct ts_gpu_mttkrp for another model of the launch. */
 struct ts_gpu_beside {
     const void *factor[TS_MAX_ORDER - 1];
     void *out, *edge;
@@ -49,31 +48,34 @@ struct ts_gpu_beside {
 
 struct ts_gpu_mttkrp {
     struct ts_gpu_shard one;         /* the shard of the launch, when n_many is 0 */
-    const struct ts_gpu_shard *many; /* else the shards, ascending in first_cta */
+    const struct ts_gpu_shard *many; /* otherwise the n_many shards, ascending in first_cta */
     uint32_t n_many;
-    uint32_t n_shares;     /* of all shards of the launch */
+    uint32_t n_shares;     /* number of shares of all shards of the launch */
     uint32_t share_blocks; /* ts_mttkrp_share_blocks of the mode copy */
     uint32_t n_levels;     /* order - 1: levels below the row */
     uint32_t value_kind;   /* enum ts_value_kind */
     uint32_t n_codes;      /* ts_header_codes */
-    /* the second one is the weight of the cell, which kernels of observed cells use */
+    /* 1: the second code is the weight of a cell, which kernels of observed cells use */
     uint32_t weights;
     double value_base;
-    const double *dict;                   /* TS_VALUE_DICT */
-    const void *factor[TS_MAX_ORDER - 1]; /* of the mode at level 1, 2, ... */
+    const double *dict;                   /* the dictionary of values, for TS_VALUE_DICT */
+    const void *factor[TS_MAX_ORDER - 1]; /* factors of the modes at levels 1, 2, ... */
     void *out;                            /* n_rows x ld */
-    void *edge;                           /* 2 x shares of the mode copy, x ld */
-    uint32_t *edge_row;                   /* 2 x shares of the mode copy */
+    void *edge; /* (2 x shares of the mode copy) x ld: partial sums of first and last rows */
+    uint32_t *edge_row; /* 2 x shares of the mode copy: the rows of `edge` */
     uint32_t ld;
-    uint32_t out_float; /* of a wide launch: `out` has elements of float, not of double */
-    uint32_t n_beside;  /* models besides the one above, less than ts_mttkrp_models */
-    const struct ts_gpu_beside *beside; /* of each; host memory, read by the call that launches */
+    uint32_t out_float; /* for wide launches: `out` has elements of float, not double */
+    uint32_t n_beside;  /* number of other models, less than ts_mttkrp_models */
+    /* the other models, in host memory, which is read during the call */
+    const struct ts_gpu_beside *beside;
 };
 
-/* Blocks that a thread block takes, of a mode copy of so many partitions: a partition, halved until
- * there are shares enough for the multiprocessors of a large GPU, or each warp has one block. It
- * depends on the tensor alone: sums follow the shares, and so have the same bits on every GPU. */
-#define TS_MTTKRP_BUSY         512u /* shares; an H200 works on 660 at a time */
+/* Returns the blocks of a share, for a mode copy of n_partitions: those of a partition, halved
+ * until there are enough shares for the multiprocessors of a large GPU, or each warp has one block.
+ * It depends on the tensor alone: sums follow the shares, and so have the same bits on every
+ * GPU. */
+/* shares that are enough; an H200 works on 660 at the same time */
+#define TS_MTTKRP_BUSY         512u
 #define TS_MTTKRP_LEAST_BLOCKS 4u
 
 static inline uint32_t ts_mttkrp_share_blocks(uint64_t n_partitions)
@@ -94,15 +96,16 @@ static inline uint32_t ts_mttkrp_shares(uint32_t n_blocks, uint32_t share_blocks
 ts_gpu_error ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
                               ts_gpu_stream stream);
 
-/* How many models a launch takes: one where rows are so long that decoding takes the smaller part
+/* Returns the most models of a launch: one if rows are so long that decoding takes the smaller part
  * of the time. */
 uint32_t ts_mttkrp_models(enum ts_precision precision, uint32_t ld);
 
-/* The same, of one model, with factors in float32; products, sums and edges are in float64. */
+/* Like ts_mttkrp_launch for one model, with factors in float32. Products, sums and edges are
+ * float64. */
 ts_gpu_error ts_mttkrp_launch_wide(const struct ts_gpu_mttkrp *args, ts_gpu_stream stream);
 
-/* The least compute capability that there is code for, times 100: 800. For newer devices there is
- * at least PTX. */
+/* Returns the lowest compute capability with compiled code, times 100, such as 800. Newer devices
+ * have at least PTX. */
 int ts_mttkrp_least_arch(void);
 
 #ifdef __cplusplus

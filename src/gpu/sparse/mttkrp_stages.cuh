@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mttkrp_stages.cuh - what kernels over the nonzeros of packed shards are made of: a warp decodes a
- * block into shared memory, groups of lanes gather factor rows, and partial rows are added in the
+/* mttkrp_stages.cuh - building blocks of kernels over the nonzeros of packed shards: a warp decodes
+ * a block into shared memory, groups of lanes gather factor rows, and partial rows are added in the
  * order of the nonzeros.
  *
  *   owner    memory of a thread block, divided by warp_memory
- *   threads  all lanes of a warp call together, where `share` is named all warps of the block
+ *   threads  all lanes of a warp call together; functions with a parameter `share` are called by
+ *            all warps of the thread block
  *   errors   none: blocks were checked
  */
 #ifndef TS_GPU_MTTKRP_STAGES_CUH
@@ -13,17 +14,16 @@
 #include "gpu/sparse/block_decode.cuh"
 #include "gpu/sparse/block_fetch.cuh"
 
-/* Warps of a thread block, which take equal parts of its share, one after another; thread blocks of
- * a multiprocessor. With five
- * thread blocks on a multiprocessor a thread has 96 registers, enough for the rows of 4 nonzeros in
- * 2 modes. Six thread blocks (80 registers) and three of 8 warps were slower. */
+/* WARPS: warps of a thread block, which take equal, contiguous parts of its share. CTAS: thread
+ * blocks on a multiprocessor. With five, a thread has 96 registers, enough for the rows of 4
+ * nonzeros in 2 modes. Six thread blocks (80 registers) and three of 8 warps were slower. */
 enum { WARPS = 4, CTAS = 5 };
 static_assert(TS_MTTKRP_LEAST_BLOCKS % WARPS == 0 && TS_PARTITION_BLOCKS / WARPS < 32,
               "a lane a block");
 
 /* 16 bytes of a row. Loads and conditional stores are written in assembly. Otherwise the compiler
- * makes each store a branch and moves each load behind the branch of the nonzero before; then one
- * load is under way at a time instead of a batch. */
+ * makes each store a branch and moves each load behind the branch of the nonzero before. Then only
+ * one load at a time is in flight instead of a batch. */
 template <class T> struct piece;
 template <> struct piece<float> {
     static constexpr int N = 4;
@@ -46,7 +46,8 @@ template <> struct piece<float> {
     __device__ void store(char *p) const
     {
         __stcs((float4 *)p,
-               make_float4(v[0], v[1], v[2], v[3])); /* this launch does not read it again */
+               /* a streaming store, since this launch does not read it again */
+               make_float4(v[0], v[1], v[2], v[3]));
     }
     __device__ void store_if(bool yes, char *p) const
     {
@@ -82,8 +83,8 @@ template <> struct piece<double> {
     }
 };
 
-/* Loads two columns of a row of float as double, for launches where factors are S and sums are
- * T. */
+/* Loads 16 bytes of a row. If factors are S = float and sums T = double, loads two columns and
+ * converts them. */
 template <class T, class S> static __device__ inline piece<T> load_row(const char *p)
 {
     if constexpr (sizeof(T) == sizeof(S)) {
@@ -95,7 +96,7 @@ template <class T, class S> static __device__ inline piece<T> load_row(const cha
     }
 }
 
-/* Stores columns of a row in such a launch: as double, or as float when `narrow`. */
+/* Stores the columns of x: as T, or as float if `narrow` in a launch with T = double. */
 template <class T, class S>
 static __device__ inline void store_row(const piece<T> &x, char *p, bool narrow)
 {
@@ -138,8 +139,8 @@ template <int U, class T> static __device__ inline void load_shared(const T *fro
     }
 }
 
-/* For nonzeros h .. h + U - 1 of a chunk of 8: the product of the value, unless VALUES is false,
- * and the rows of all factors. */
+/* Computes, for nonzeros h .. h + U - 1 of a group of 8, the product of the rows of all factors
+ * and, unless VALUES is false, the value. */
 template <class T, class S, int LPR, int NL, int U, bool VALUES = true>
 static __device__ inline void products(const ts_gpu_mttkrp &p, const void *const *level,
                                        const char *const *factor, uint64_t column_byte,
@@ -192,20 +193,20 @@ static __device__ inline void products(const ts_gpu_mttkrp &p, const void *const
     }
 }
 
-/* What a group of lanes knows while it walks over rows: the sum of its current row; where that sum
- * goes when the row ends (for the group's first row to shared memory, because earlier groups may
- * have begun it); and where the next row goes. */
+/* The state of a group of lanes in its loop over rows: the sum of its current row, the address to
+ * store the sum at when the row ends (for the group's first row in shared memory, as earlier groups
+ * may have begun it), and the address of the next row. */
 template <class T> struct run_rows {
     piece<T> sum;
     char *to, *next;
     uint32_t step;
 };
 
-/* The shared memory of a thread block. For each warp: the values; the indices of each level; 16
+/* The shared memory of a thread block. Each warp has the values; the indices of each level; 16
  * bytes for each lane (first a stream_part, then the end of the row that its group began in); 8
- * words of flags; the next block. Then for each model and warp two rows: the first and the last of
- * its nonzeros. Unpacking may read up to 32 words past a block; these two rows are as long as
- * that. */
+ * words of flags; and the next block. Then each model and warp has two rows, for the first and last
+ * row of its nonzeros. These rows are at least 32 words long, because unpacking may read that many
+ * words past a block. */
 template <class T, int LPR, int NL> struct shared_size {
     static constexpr uint32_t row_bytes = LPR * 16;
     static __host__ __device__ uint32_t warp_bytes(uint32_t n_levels)
@@ -227,10 +228,11 @@ template <> struct other_models<true> {
     ts_gpu_beside at[TS_MTTKRP_MODELS - 1];
 };
 
-/* What a warp knows of its nonzeros, for the sum over the thread block. */
+/* The rows of a warp's nonzeros, for adding up first and last rows over the thread block. */
 struct warp_span {
     uint32_t row_first, row_last;
-    uint32_t state; /* 0: empty; 1: one row, sum in the second slot; 2: two rows */
+    /* 0: no rows; 1: one row, whose sum is in the second slot; 2: at least two rows */
+    uint32_t state;
     uint32_t unused;
 };
 
@@ -239,12 +241,12 @@ template <class T> static __device__ inline T shfl_up(T x, int d)
     return __shfl_up_sync(ALL_LANES, x, d);
 }
 
-/* The shard that has a share of the launch. */
+/* Returns the shard that contains share `share` of the launch. */
 static __device__ inline ts_gpu_shard shard_of_share(const ts_gpu_mttkrp &p, uint32_t share)
 {
     ts_gpu_shard shard = p.one;
     if (p.n_many > 0) {
-        uint32_t lo = 0, hi = p.n_many; /* find the last one with first_cta <= share */
+        uint32_t lo = 0, hi = p.n_many; /* finds the last shard with first_cta <= share */
         while (hi - lo > 1) {
             const uint32_t mid = (lo + hi) / 2;
             if (__ldg(&p.many[mid].first_cta) <= share)
@@ -257,16 +259,16 @@ static __device__ inline ts_gpu_shard shard_of_share(const ts_gpu_mttkrp &p, uin
     return shard;
 }
 
-/* That of this thread block, which takes one. */
+/* Returns the shard of this thread block's share. */
 static __device__ inline ts_gpu_shard shard_of_block(const ts_gpu_mttkrp &p)
 {
     return shard_of_share(p, blockIdx.x);
 }
 
-/* Adds partial rows of the groups of a warp. acc is the partial sum of the row that a group ends
- * in: it becomes an inclusive scan over the groups, which restarts at groups where a row begins
- * (heads). Then the scanned sum of the group before is added to head, the row that a group begins
- * in. */
+/* Adds the partial rows of the groups of a warp. acc, the partial sum of the row that a group ends
+ * in, becomes an inclusive scan over the groups, which restarts at groups in which a row begins
+ * (heads). Then the scanned sum of the group before is added to head, the sum of the row that
+ * continues from that group. */
 template <class T, int LPR>
 static __device__ inline void add_open_rows(uint32_t heads, uint32_t group, uint32_t lane,
                                             T (&acc)[piece<T>::N], T (&head)[piece<T>::N])
@@ -293,8 +295,9 @@ static __device__ inline void add_open_rows(uint32_t heads, uint32_t group, uint
     }
 }
 
-/* Adds the warps' first and last rows in the order of the nonzeros, one thread per column of piece
- * `number` of the rows. The share's own first and last row go to `edge`, other rows to `out`. */
+/* Adds the warps' first and last rows in the order of the nonzeros. One thread adds one column of
+ * piece `number` of the rows. The share's own first and last row go to `edge`, other rows to
+ * `out`. */
 template <class T, class S, int LPR>
 static __device__ inline void store_edges(const ts_gpu_mttkrp &p, void *out, void *edges,
                                           const ts_gpu_shard &shard, uint32_t share, const T *ends,
@@ -344,8 +347,8 @@ static __device__ inline void store_edges(const ts_gpu_mttkrp &p, void *out, voi
 
 /* ------------------------------------------------------------------ the stages of a warp */
 
-/* Where a lane is: groups of LPR lanes walk over 8 LPR nonzeros each, a lane holds 16 bytes of a
- * row. */
+/* The position of a lane: its warp, its group, and its number in the group. Groups of LPR lanes
+ * take 8 LPR nonzeros each, and a lane holds 16 bytes of a row. */
 template <int LPR> struct lane_place {
     uint32_t lane, warp, group, member;
     __device__ lane_place()
@@ -362,12 +365,12 @@ template <class T, int LPR, int NL> struct warp_memory {
     T *val;
     uint32_t *index;
     stream_part *part;
-    /* the lane's 16 bytes of the row that its group began in; `part` is not in use then */
+    /* the lane's 16 bytes of the row that its group began in, in the memory of `part` */
     char *head;
     uint32_t *flag_word, *ahead;
     T *all_ends, *ends; /* first and last rows of the nonzeros of all warps, and of this warp */
     T *carry;           /* the lane's 16 bytes of the row that the block before ended in */
-    warp_span *span;    /* of each warp */
+    warp_span *span;    /* for each warp */
     __device__ warp_memory(uint4 *shared, uint32_t n_levels, uint32_t n_models,
                            const lane_place<LPR> &at, uint32_t warps = WARPS)
     {
@@ -384,7 +387,7 @@ template <class T, int LPR, int NL> struct warp_memory {
         carry = ends + (LPR + at.member) * N;
         span = (warp_span *)((char *)all_ends + n_models * warps * 2 * size::row_bytes);
     }
-    /* With the rows of model k. */
+    /* Returns the same memory with the rows of model k. */
     __device__ warp_memory of_model(uint32_t k) const
     {
         constexpr int N = piece<T>::N;
@@ -396,14 +399,15 @@ template <class T, int LPR, int NL> struct warp_memory {
     }
 };
 
-/* The columns that a lane computes, of piece `number` of the rows. A lane behind the last column
+/* The columns that a lane computes, in piece `number` of the rows. A lane past the last column
  * loads those of the first lane and stores nothing. */
 template <class T, class S, int LPR, int NL> struct lane_columns {
-    bool narrow, active; /* `out` is of float, sums of double; the lane has columns */
+    /* narrow: `out` is float and sums are double; active: the lane has columns */
+    bool narrow, active;
     uint32_t row_bytes, out_row_bytes;
-    uint64_t byte; /* in a row of a factor */
+    uint64_t byte; /* offset of the lane's columns in a row of a factor */
     char *out;
-    const void *const *level; /* NL is 0: the factors, as they begin */
+    const void *const *level; /* if NL is 0: the addresses of the factors */
     const char *factor[NL > 0 ? NL : 1];
     template <bool MANY>
     __device__ lane_columns(const ts_gpu_mttkrp &p, const other_models<MANY> &others,
@@ -427,25 +431,26 @@ template <class T, class S, int LPR, int NL> struct lane_columns {
 #pragma unroll
         for (int l = 0; l < NL; l++) {
             factor[l] = (const char *)from[l] + byte;
-            /* otherwise each load would compute the address again */
+            /* keeps the address in a register: the compiler would compute it again for each load */
             asm volatile("" : "+l"(factor[l]));
         }
     }
 };
 
-/* The blocks that a warp takes, and what each lane knows of one of them. */
+/* The blocks first .. end - 1 of a warp, and the data of one of them in each lane. */
 struct warp_blocks {
     uint32_t first, end;
-    uint32_t lane_word, lane_row; /* of block first + lane: its first word, its first row */
+    uint32_t lane_word, lane_row; /* first word and first row of block first + lane */
 };
 
-/* Where a warp is between two blocks. */
+/* The state of a warp between two blocks. */
 struct warp_rows {
-    uint32_t last_row; /* that the block before ended in */
+    uint32_t last_row; /* the last row of the block before */
     bool any;          /* a row has ended in this warp */
 };
 
-/* Before the first block: nothing is carried, and the copy of the first block starts. */
+/* Prepares a warp for its first block: clears the carried row, and starts the copy of the first
+ * block. */
 template <class T, int LPR, int NL>
 static __device__ inline warp_rows start_warp(const ts_gpu_shard &shard, const lane_place<LPR> &at,
                                               const warp_memory<T, LPR, NL> &mem, uint32_t n_models,
@@ -475,8 +480,8 @@ static __device__ inline warp_rows start_warp(const ts_gpu_shard &shard, const l
 }
 
 /* (1) Decodes block b, from shared memory if it fits there, and (2) starts the copy of the next
- * one. UNROLLED: the levels that decoding is written out for, NL unless it is given: 0, for any
- * number as a loop, is less code. */
+ * one. UNROLLED: the number of levels for which decoding is unrolled, by default NL. 0 is a loop
+ * over any number of levels, which is less code. */
 template <int UNROLLED = -1, class T, int LPR, int NL, class WEIGHTS = no_weights>
 static __device__ inline decoded
 take_block(const ts_gpu_mttkrp &p, const ts_gpu_shard &shard, const lane_place<LPR> &at,
@@ -508,9 +513,9 @@ take_block(const ts_gpu_mttkrp &p, const ts_gpu_shard &shard, const lane_place<L
     return d;
 }
 
-/* Leaves the flags of the block's rows in shared memory. Returns the row before the first one that
- * begins in the group. A block does not store the flag of its first nonzero: it begins a row if its
- * row is not the last row of the block before. */
+/* Stores the flags of the block's rows in shared memory. Returns the row before the first one that
+ * begins in the group. The flag of a block's first nonzero is not stored: it is set if the
+ * nonzero's row differs from the last row of the block before. */
 template <class T, int LPR, int NL>
 static __device__ inline uint32_t place_rows(const lane_place<LPR> &at,
                                              const warp_memory<T, LPR, NL> &mem, uint32_t first_row,
@@ -524,9 +529,9 @@ static __device__ inline uint32_t place_rows(const lane_place<LPR> &at,
     return __shfl_sync(ALL_LANES, row, at.group * LPR);
 }
 
-/* (4) Adds what the groups have of rows that several of them share, by an inclusive scan of their
- * partial sums. The first row of the warp goes to mem.ends, the row that the block ends in to
- * mem.carry, other rows to `row_before`. */
+/* (4) Adds the partial sums of rows that several groups share, by an inclusive scan. The sum of the
+ * warp's first row goes to mem.ends, that of the block's last row to mem.carry, and other sums to
+ * `row_before`. */
 template <class T, class S, int LPR, int NL>
 static __device__ inline void join_groups(const ts_gpu_mttkrp &p, const lane_place<LPR> &at,
                                           const warp_memory<T, LPR, NL> &mem,

@@ -11,7 +11,7 @@
 
 #include "gpu/sparse/mttkrp_stages.cuh"
 
-/* Adds 8 nonzeros. Bit k of f: nonzero k begins a row. */
+/* Adds 8 nonzeros to their rows. Bit k of f: nonzero k begins a row. */
 template <class T, class S, int LPR, int NL, int U, bool FLAGS>
 static __device__ inline void add_nonzeros(const ts_gpu_mttkrp &p, const void *const *level,
                                            const char *const *factor, uint64_t column_byte,
@@ -68,7 +68,7 @@ sum_nonzeros(const ts_gpu_mttkrp &p, const lane_place<LPR> &at, const warp_memor
     return has;
 }
 
-/* (3) and (4) for a block and a model. */
+/* Does (3) and (4) for a block and a model. */
 template <class T, class S, int LPR, int NL, int U>
 static __device__ inline void
 sum_block(const ts_gpu_mttkrp &p, const lane_place<LPR> &at, const warp_memory<T, LPR, NL> &mem,

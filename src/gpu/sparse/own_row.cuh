@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* own_row.cuh - the model's value at nonzeros of a decoded block: the row of the mode itself beside
- * the terms of the MTTKRP.
+/* own_row.cuh - the model's value at nonzeros of a decoded block: the dot product of the MTTKRP's
+ * terms and the row of the mode itself.
  *
  *   owner    all in registers
  *   threads  groups of LPR lanes, as in mttkrp_stages.cuh; all lanes of a warp call together
@@ -11,13 +11,13 @@
 
 #include "gpu/sparse/mttkrp_stages.cuh"
 
-/* The row of the mode itself that a group of lanes is in. */
+/* The current row of the mode itself, of a group of lanes. */
 template <class T> struct own_row {
     piece<T> now;
     const char *at;
     uint32_t step;
 
-    /* base: the lane's columns of row 0; a lane without columns has zeros. */
+    /* base: the address of the lane's columns in row 0. A lane without columns has zeros. */
     __device__ own_row(const char *base, bool active, uint32_t row, uint32_t bytes)
     {
         step = active ? bytes : 0;
@@ -27,8 +27,8 @@ template <class T> struct own_row {
             now = {};
     }
 
-    /* Loads the rows of U nonzeros. Bit u of f says that a row begins with nonzero u. The loads do
-     * not wait for each other. */
+    /* Loads the rows of U nonzeros. Bit u of f: a row begins with nonzero u. The loads are
+     * independent of each other. */
     template <int U> __device__ inline void follow(uint32_t f, piece<T> (&row)[U])
     {
 #pragma unroll
@@ -44,7 +44,7 @@ template <class T> struct own_row {
     }
 };
 
-/* Sum over the lanes of a group; each gets it. */
+/* Returns the sum over the lanes of a group, in all of them. */
 template <int LPR, class T> static __device__ inline T group_sum(T x)
 {
 #pragma unroll
@@ -53,8 +53,9 @@ template <int LPR, class T> static __device__ inline T group_sum(T x)
     return x;
 }
 
-/* What the lane's columns add to the models of U nonzeros, p being their terms; `own` follows the
- * rows that begin. Signs of its entries count with SIGNS. */
+/* m[u] := the part of the lane's columns in the model's value at U nonzeros with these terms. `own`
+ * follows the rows that begin. With SIGNS, signs of entries of `own` count, otherwise
+ * magnitudes. */
 template <class T, int U, bool FLAGS, bool SIGNS>
 static __device__ inline void parts_of_models(const piece<T> (&term)[U], uint32_t f,
                                               own_row<T> &own, T (&m)[U])
@@ -72,7 +73,7 @@ static __device__ inline void parts_of_models(const piece<T> (&term)[U], uint32_
     }
 }
 
-/* Models of U nonzeros. */
+/* Computes the model's values at U nonzeros. */
 template <class T, int LPR, int U, bool FLAGS, bool SIGNS>
 static __device__ inline void models(const piece<T> (&term)[U], uint32_t f, own_row<T> &own,
                                      T (&m)[U])
@@ -83,7 +84,8 @@ static __device__ inline void models(const piece<T> (&term)[U], uint32_t f, own_
         m[u] = group_sum<LPR>(m[u]);
 }
 
-/* Adds g times a nonzero's terms to its row; `begins`: the row before has ended, and is stored. */
+/* Adds g times a nonzero's terms to its row. begins: the row before has ended, and is stored
+ * first. */
 template <class T, bool FLAGS>
 static __device__ inline void add_term(run_rows<T> &rows, bool begins, T g, const piece<T> &term)
 {

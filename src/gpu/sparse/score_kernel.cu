@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums of residuals: groups of lanes compute the model at the nonzeros of a block, as
- * errors_kernel.cu does, and leave it in shared memory; then each lane sums its 8 positions, and
- * a scan over the lanes joins the rows that several have a part in. */
+/* Sums of residuals. Groups of lanes compute the model's values at the nonzeros of a block, like
+ * errors_kernel.cu, and store them in shared memory. Then each lane sums its 8 positions, and a
+ * scan over the lanes adds the sums of rows that several lanes share. */
 #define _Static_assert static_assert /* layout.h is C */
 #include "gpu/sparse/score_kernel.h"
 
@@ -11,7 +11,7 @@
 #include "gpu/sparse/share_walk.cuh"
 #include "gpu/sparse/wide_rows.cuh"
 
-/* Thread blocks of a multiprocessor: 128 registers a thread. */
+/* Thread blocks on a multiprocessor, with 128 registers a thread. */
 enum { SCORE_CTAS = 4 };
 static_assert(WARPS == TS_SCORE_UNITS, "a warp a unit");
 
@@ -38,7 +38,7 @@ static __device__ inline void add_sums(ts_score_sums &to, const ts_score_sums &x
     to.magnitudes += x.magnitudes;
 }
 
-/* Those of the lane d before. */
+/* Returns x of the lane d lanes before. */
 static __device__ inline ts_score_sums of_lane_before(const ts_score_sums &x, uint32_t d)
 {
     ts_score_sums ret;
@@ -51,7 +51,7 @@ static __device__ inline ts_score_sums of_lane_before(const ts_score_sums &x, ui
     return ret;
 }
 
-/* Of a lane, and in the end of a warp. */
+/* The sums of a lane, and after add_lanes those of a warp. */
 struct unit_sums : ts_score_share {
     __device__ inline void add_lanes()
     {
@@ -74,11 +74,11 @@ struct unit_sums : ts_score_share {
 
 /* ------------------------------------------------------------------ a warp's memory */
 
-/* Beside what the stages of the MTTKRP take: the model at each position, and the weights of
- * cells that have them. */
+/* Memory of a warp besides that of the MTTKRP's stages: the model's value at each position, and the
+ * weights of cells. */
 template <class T, int LPR> struct score_memory {
     T *model;
-    float *weight; /* NULL: there are none */
+    float *weight; /* NULL: cells have no weights */
 
     static __host__ __device__ uint32_t bytes(bool weighted)
     {
@@ -91,7 +91,7 @@ template <class T, int LPR> struct score_memory {
     }
 };
 
-/* Weights are decoded where there are any. */
+/* The destination of decoded weights; `at` NULL: cells have none. */
 struct weights_if {
     float *at;
 };
@@ -106,7 +106,7 @@ static __device__ inline void decode_weights(const block_map &m, const stream_pa
 
 /* ------------------------------------------------------------------ models */
 
-/* The model at 8 nonzeros of a group goes to to[0 .. 7]. */
+/* Computes the model's value at 8 nonzeros of a group, to to[0 .. 7]. */
 template <class T, int LPR, int NL, int U, bool FLAGS>
 static __device__ inline void
 tell_nonzeros(const ts_gpu_mttkrp &p, const lane_columns<T, T, LPR, NL> &columns, uint32_t member,
@@ -126,7 +126,8 @@ tell_nonzeros(const ts_gpu_mttkrp &p, const lane_columns<T, T, LPR, NL> &columns
     }
 }
 
-/* The models of a block. `row`: before the first one that begins in the group. */
+/* Computes the model's values at the nonzeros of a block. row: the row before the first one that
+ * begins in the group. */
 template <class T, int LPR, int NL, int U>
 static __device__ inline void tell_block(const share_walk<T, LPR, NL> &walk, const ts_gpu_scores &s,
                                          const lane_columns<T, T, LPR, NL> &columns, uint32_t row,
@@ -141,7 +142,7 @@ static __device__ inline void tell_block(const share_walk<T, LPR, NL> &walk, con
 
 /* ------------------------------------------------------------------ a block's sums */
 
-/* The lane's nonzeros 8 lane .. of a block that has n. */
+/* Calls f for the lane's nonzeros, 8 lane .. 8 lane + 7, of a block of n nonzeros. */
 template <class T, int LPR, class F>
 static __device__ inline void each_cell(const T *value, const score_memory<T, LPR> &own, uint32_t n,
                                         uint32_t lane, const F &f)
@@ -153,16 +154,15 @@ static __device__ inline void each_cell(const T *value, const score_memory<T, LP
           own.weight == NULL ? 1.0 : (double)own.weight[first + k]);
 }
 
-/* Where a unit is: the row under way and what it has of it, in the last lane; whether it is the
- * unit's first. */
+/* The state of a unit: its current row and, in the last lane, the sums of this row so far. */
 struct unit_slices {
     ts_score_sums open;
     uint32_t row;
     bool any; /* a row has ended in this unit */
 };
 
-/* Adds the block to its slices. row: before the first one that begins among the lane's nonzeros;
- * flags: where they begin. */
+/* Adds the nonzeros of a block to the sums of their slices. row: the row before the first one that
+ * begins among the lane's nonzeros; flags: the nonzeros of the lane that begin a row. */
 template <class T, int LPR>
 static __device__ inline void add_slices(const ts_gpu_scores &s, ts_score_sums *part,
                                          const T *value, const score_memory<T, LPR> &own,
@@ -185,7 +185,7 @@ static __device__ inline void add_slices(const ts_gpu_scores &s, ts_score_sums *
         add_cell(sum, x, m, w);
     });
     __syncwarp();
-    /* What the block before ended in comes first. */
+    /* The sums of the last row of the block before come first. */
     ts_score_sums before;
     before.n = __shfl_sync(ALL_LANES, unit.open.n, 31);
     before.weight = __shfl_sync(ALL_LANES, unit.open.weight, 31);
@@ -224,7 +224,8 @@ static __device__ inline void add_slices(const ts_gpu_scores &s, ts_score_sums *
 
 /* ------------------------------------------------------------------ a share */
 
-/* share(k) = sums over its nonzeros; and of rows, where slice is not NULL.
+/* s.share[k] := the sums over the nonzeros of share k; if s.slice is not NULL, also the sums of
+ * each row.
  *
  *   launch  grid (shares of the launch), 4 warps a thread block, which have all columns; WIDE:
  *           in pieces */
@@ -265,7 +266,7 @@ __global__ void __launch_bounds__(32 * WARPS, SCORE_CTAS)
             add_slices<T, LPR>(s, s.part + 2 * unit_number, value, own, block.n,
                                block.first_row + block.d.rows_before - new_row,
                                block.d.row_flags | new_row, lane, unit);
-        __syncwarp(); /* values and models are written again */
+        __syncwarp(); /* the next block overwrites values and models */
     });
     if (s.slice != NULL && lane == 31) {
         const bool there = walk.blocks.first < walk.blocks.end;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* score_kernel.h - how far a model is off at the nonzeros of packed shards, on a GPU: sums over all
- * of them, and over those of each row (struct ts_score_sums of stream/weighted.h).
+/* score_kernel.h - sums of residuals of a model at the nonzeros of packed shards, on a GPU: over
+ * all nonzeros, and over those of each row (struct ts_score_sums of stream/weighted.h).
  *
- * A launch takes what an MTTKRP takes (mttkrp_kernel.h), but one model; it stores no rows of
- * factors. A warp takes a unit, a fourth of a share. Sums of rows that lie inside a unit are stored
- * as they are; of its first and its last row a part is kept, which the caller adds in file order.
+ * A launch has the arguments of an MTTKRP (mttkrp_kernel.h) with one model, but stores no rows of
+ * factors. A warp takes a unit, a fourth of a share. The sums of rows inside a unit are complete.
+ * The sums of its first and last row are stored as parts, which the caller adds in file order.
  *
  *   owner    the caller owns all memory; pointers in the structs are device pointers
  *   threads  launches are asynchronous, in the order of the stream
@@ -21,22 +21,23 @@
 extern "C" {
 #endif
 
-#define TS_SCORE_UNITS 4u /* of a share */
+#define TS_SCORE_UNITS 4u /* units of a share */
 
-/* Of a share. */
+/* The sums of a share. */
 struct ts_score_share {
     struct ts_score_sums sums;
-    double logs;     /* of x log m */
-    uint64_t others; /* nonzeros that are no counts, or whose model is not above 0 */
+    double logs; /* sum of x log m */
+    /* number of nonzeros that are not counts, or at which the model is not positive */
+    uint64_t others;
 };
 
 struct ts_gpu_scores {
     const void *own;              /* n_rows x ld: the rows of the mode itself */
-    int logs;                     /* logs and others are wanted */
-    struct ts_score_share *share; /* of the mode copy */
+    int logs;                     /* 1: compute logs and others */
+    struct ts_score_share *share; /* one for each share of the mode copy */
     struct ts_score_sums *slice;  /* sums of each row; if NULL, part is NULL as well */
-    /* 2 of each unit of the mode copy; rows that they are of go to args->edge_row, UINT32_MAX:
-     * none */
+    /* 2 parts for each unit of the mode copy. args->edge_row gets their rows, or UINT32_MAX for a
+     * part that does not exist. */
     struct ts_score_sums *part;
 };
 

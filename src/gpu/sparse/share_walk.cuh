@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* share_walk.cuh - the walk of a thread block over the nonzeros of its share: block after block,
- * and in a block 8 nonzeros of each group of lanes at a time. What is done with them is the
- * caller's, as functions that are compiled into the walk.
+/* share_walk.cuh - the loop of a thread block over the nonzeros of its share: block after block,
+ * and in a block 8 nonzeros of each group of lanes at a time. The caller passes the work as
+ * functions, which are inlined.
  *
  *   owner    memory of a thread block, divided by warp_memory
  *   threads  all warps of a thread block call together
@@ -14,12 +14,12 @@
 
 #include "gpu/sparse/mttkrp_stages.cuh"
 
-/* Says by its type whether rows may begin among nonzeros. */
+/* A type that tells a visitor whether rows may begin among the nonzeros. */
 template <bool FLAGS> using rows_begin = std::integral_constant<bool, FLAGS>;
 
-/* A block that was decoded. */
+/* A decoded block. */
 struct walked_block {
-    uint32_t n; /* nonzeros */
+    uint32_t n; /* number of nonzeros */
     uint32_t first_row;
     decoded d;
 };
@@ -30,7 +30,7 @@ template <class T, int LPR, int NL> struct share_walk {
     const uint32_t n_levels;
     const warp_memory<T, LPR, NL> mem;
     const ts_gpu_shard shard;
-    const uint32_t share; /* in its shard */
+    const uint32_t share; /* number of the share in its shard */
     warp_blocks blocks;
     warp_rows rows;
 
@@ -44,10 +44,10 @@ template <class T, int LPR, int NL> struct share_walk {
         blocks.end = min(blocks.first + warp_share, shard.n_blocks);
     }
 
-    /* The share's number in its mode copy. */
+    /* Returns the share's number in its mode copy. */
     __device__ __forceinline__ uint64_t number() const { return shard.first_share + share; }
 
-    /* Before the first block, with the rows of so many models. */
+    /* Prepares the warp for its first block, with rows of n_models models. */
     __device__ __forceinline__ void start(uint32_t n_models)
     {
         rows = start_warp(shard, at, mem, n_models, blocks);
@@ -68,15 +68,15 @@ template <class T, int LPR, int NL> struct share_walk {
         }
     }
 
-    /* Leaves the flags of a block's rows in shared memory; returns the row before the first one
+    /* Stores the flags of a block's rows in shared memory. Returns the row before the first one
      * that begins in the group. */
     __device__ __forceinline__ uint32_t place(const walked_block &block)
     {
         return place_rows(at, mem, block.first_row, block.d, rows);
     }
 
-    /* Calls visit(rows_begin, place, byte, f) for each 8 nonzeros of the group: they lie at
-     * `place` of mem.index and mem.val, and are number `byte` of the block's eights. Bit k of f:
+    /* Calls visit(rows_begin, place, byte, f) for each 8 nonzeros of the group. They are at `place`
+     * of mem.index and mem.val, and at positions 8 byte .. 8 byte + 7 of the block. Bit k of f:
      * nonzero k begins a row. Returns whether a row begins in the group. */
     template <class VISIT> __device__ __forceinline__ bool each_eight(VISIT &&visit) const
     {
@@ -96,8 +96,8 @@ template <class T, int LPR, int NL> struct share_walk {
     }
 
     /* Calls `sum(run)`, which adds nonzeros of the group to its rows and returns whether a row
-     * begins in the group; then adds what groups have of rows that several of them share. row:
-     * that before the first one. */
+     * begins in the group; then adds the partial sums of rows that several groups share. row: the
+     * row before the first one that begins in the group. */
     template <class S, class SUM>
     __device__ __forceinline__ void sum_rows(const lane_columns<T, S, LPR, NL> &columns,
                                              uint32_t row, SUM &&sum)
@@ -112,8 +112,8 @@ template <class T, int LPR, int NL> struct share_walk {
         join_groups(p, at, mem, columns, has, row_before, run.sum.v, rows);
     }
 
-    /* Says what the warp had, for the first and the last row of the share. All warps may read it
-     * then. */
+    /* Stores the warp's rows for the sums of the share's first and last row. After the call all
+     * warps may read them. */
     __device__ __forceinline__ void end_warp() const
     {
         if (at.lane == 0) {
@@ -123,15 +123,15 @@ template <class T, int LPR, int NL> struct share_walk {
         __syncthreads();
     }
 
-    /* Stores these rows. */
+    /* Adds and stores the first and last rows of warps, and those of the share. */
     template <class S = T> __device__ __forceinline__ void end_rows() const
     {
         end_warp();
         store_edges<T, S, LPR>(p, p.out, p.edge, shard, share, mem.all_ends, mem.span);
     }
 
-    /* Adds the sums of lanes, then those of warps in their order, with memory of each warp. True
-     * in the thread that has them then. */
+    /* Adds the sums of lanes, then those of warps in their order. of_warp: memory for the sums of
+     * each warp. Returns true in the thread that has the total. */
     template <class SUM> __device__ __forceinline__ bool end_sums(SUM &sum, SUM *of_warp) const
     {
         sum.add_lanes();
@@ -148,8 +148,8 @@ template <class T, int LPR, int NL> struct share_walk {
 
 /* ------------------------------------------------------------------ launches */
 
-/* Launches a kernel of WARPS warps with so much dynamic shared memory, beside some hundred bytes
- * that are not dynamic. */
+/* Launches a kernel of WARPS warps with `bytes` of dynamic shared memory. Kernels also have some
+ * hundred bytes of static shared memory. */
 template <class WHAT>
 static inline cudaError_t launch_shares(void (*kernel)(const ts_gpu_mttkrp, const WHAT), dim3 grid,
                                         uint32_t bytes, const ts_gpu_mttkrp *args, const WHAT *what,
@@ -164,8 +164,8 @@ static inline cudaError_t launch_shares(void (*kernel)(const ts_gpu_mttkrp, cons
     return rc == cudaSuccess ? cudaGetLastError() : rc;
 }
 
-/* Calls launch(LPR) with the lanes, LEAST or more, whose pieces hold a row of ld elements;
- * wide(), where a warp holds no row. */
+/* Calls launch(LPR) for the number of lanes, at least LEAST, that hold a row of ld elements, or
+ * wide() if a warp cannot hold a row. */
 template <class T, int LEAST, class LAUNCH, class WIDE>
 static inline cudaError_t launch_lanes(uint32_t ld, LAUNCH &&launch, WIDE &&wide)
 {
@@ -178,8 +178,8 @@ static inline cudaError_t launch_lanes(uint32_t ld, LAUNCH &&launch, WIDE &&wide
     }
 }
 
-/* The same, where thread blocks with as many lanes as there are share a row: one for each column
- * of grid_of. */
+/* The same, but rows that a warp cannot hold are divided among thread blocks with 32 lanes a group,
+ * one for each column of grid_of. */
 template <class T, int LEAST, class LAUNCH>
 static inline cudaError_t launch_pieces(uint32_t ld, LAUNCH &&launch)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Weighted products of packed shards: as the MTTKRP, with the row of the mode itself beside. */
+/* Weighted products of packed shards: like the MTTKRP, but the factor of each nonzero depends on
+ * the model's value, which also needs the row of the mode itself. */
 #define _Static_assert static_assert /* layout.h is C */
 #include "gpu/sparse/weigh_kernel.h"
 
@@ -8,7 +9,8 @@
 #include "gpu/sparse/model_walk.cuh"
 #include "stream/loss_functions.h"
 
-/* What a lane sums of the loss, as weigh_kernel.h says; HELD: some nonzeros may be held out. */
+/* The sums of a lane by which a model is judged (weigh_kernel.h). HELD: some nonzeros may be held
+ * out. */
 template <bool HELD> struct judgement : lane_sums<TS_WEIGH_SUMS, HELD ? TS_WEIGH_SUMS : 2> {
     __device__ __forceinline__ void add_cell(bool held, double x, double model)
     {
@@ -31,7 +33,7 @@ template <bool HELD> struct weigh_visitor {
     typedef ts_gpu_weigh wanted;
     typedef judgement<HELD> sums;
     typedef no_weights weights;
-    typedef weigh_visitor<true> wide; /* held out or not */
+    typedef weigh_visitor<true> wide; /* serves both values of HELD */
     static constexpr bool ROWS = true, SIGNS = false, APART = false;
     static constexpr walk_marks MARKS = HELD ? MARK_HELD : MARK_NONE;
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* weigh_kernel.h - the weighted product of packed shards on a GPU: each nonzero's factor rows p
- * count by what its value x and the model's value there, m = <p, b> with the row b of the mode
- * itself, say; here x / m, of a Poisson model (stream/loss.h).
+/* weigh_kernel.h - the weighted product of packed shards on a GPU: sums of g(x, m) p over the
+ * nonzeros of each row. p is the elementwise product of the other factors' rows, x the nonzero's
+ * value, m = <p, b> the model's value with the row b of the mode itself, and g = x / m for the
+ * Poisson model (stream/loss.h).
  *
- * A launch takes what an MTTKRP takes (mttkrp_kernel.h), but one model, and leaves partial rows as
- * that does, for edge_kernel.h. Rows of more columns than a warp's lanes hold are taken in pieces
+ * A launch has the arguments of an MTTKRP (mttkrp_kernel.h) with one model, and stores partial rows
+ * in the same way, for edge_kernel.h. Rows of more columns than a warp holds are split into pieces
  * (wide_rows.cuh).
  *
  *   owner    the caller owns all memory; pointers in the structs are device pointers
@@ -23,11 +24,12 @@ extern "C" {
 #endif
 
 struct ts_gpu_weigh {
-    const void *own;             /* n_rows x ld: the rows b; signs do not count */
-    struct ts_hold_out hold_out; /* these nonzeros count as zeros, and are judged apart */
+    const void *own;             /* n_rows x ld: the rows b, whose signs are ignored */
+    struct ts_hold_out hold_out; /* these nonzeros count as zeros, and have separate sums */
     uint8_t level[TS_MAX_ORDER]; /* the level of each mode in this copy */
-    /* NULL, or TS_WEIGH_SUMS of each share of the mode copy, and no rows: sums of x log m and of x
-     * m; of nonzeros that are held out how many, and sums of x log m, of m and of x^2. */
+    /* NULL: compute rows. Otherwise TS_WEIGH_SUMS for each share of the mode copy, instead of rows:
+     * sums of x log m and of x m over nonzeros that are not held out; the number of held-out
+     * nonzeros, and their sums of x log m, of m and of x^2. */
     double *judged;
 };
 

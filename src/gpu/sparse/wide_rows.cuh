@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* wide_rows.cuh - rows of more columns than a warp holds, in pieces: the model's value at the
- * nonzeros of a block, and sums of rows that these weigh.
+/* wide_rows.cuh - rows of more columns than a warp holds, split into pieces: the model's value at
+ * the nonzeros of a block, and sums of rows with a factor for each nonzero.
  *
- * A piece is what the lanes of a warp hold, 16 bytes each. A warp computes the models of a block
- * piece by piece into shared memory, where they become what each nonzero counts; then it adds up
- * the terms of some pieces as an MTTKRP does, of which each has a first and a last row of its own.
- * Rows of more than PIECES are summed by several thread blocks, each of which computes the models.
- * All sums are in one order, whichever thread block makes them.
+ * A piece is the part of a row that a warp holds, 16 bytes a lane. A warp computes the model's
+ * values (models) of a block piece by piece in shared memory, and replaces them by the factors of
+ * the nonzeros. Then it adds the terms of some pieces like an MTTKRP; each piece has its own first
+ * and last row. Rows of more than PIECES pieces are summed by several thread blocks, each of which
+ * computes the models. The order of all sums is the same in every thread block.
  *
  *   owner    shared memory is the caller's: shared_size<T, 32, 0> with PIECES models, then
  *            block_models
@@ -19,20 +19,20 @@
 #include "gpu/sparse/mttkrp_sums.cuh"
 #include "gpu/sparse/own_row.cuh"
 
-enum { PIECES = 4 }; /* that a thread block sums */
+enum { PIECES = 4 }; /* most pieces of a row that a thread block sums */
 
 template <class T> static __host__ __device__ inline uint32_t pieces_of(uint32_t ld)
 {
     return (ld + 32 * piece<T>::N - 1) / (32 * piece<T>::N);
 }
 
-/* Thread blocks that sum the rows of a share. */
+/* Returns the number of thread blocks that sum the rows of a share. */
 template <class T> static inline uint32_t summers_of(uint32_t ld)
 {
     return (pieces_of<T>(ld) + PIECES - 1) / PIECES;
 }
 
-/* The models at the positions of a warp's block. */
+/* The model's values at the positions of a warp's block. */
 template <class T> struct block_models {
     T *at;
 
@@ -40,7 +40,7 @@ template <class T> struct block_models {
     __device__ block_models(char *shared, uint32_t warp) { at = (T *)(shared + warp * bytes()); }
 };
 
-/* Adds what a piece has of the models at 8 nonzeros; `begin`: it is the first one. Bit k of f:
+/* Adds the part of a piece to the models at 8 nonzeros. begin: it is the first piece. Bit k of f:
  * nonzero k begins a row. */
 template <class T, bool SIGNS, bool FLAGS>
 static __device__ inline void
@@ -62,9 +62,9 @@ tell_piece(const ts_gpu_mttkrp &p, const lane_columns<T, T, 32, 0> &columns, con
     }
 }
 
-/* to[position] := the model at a block's nonzeros. rows: n_rows x ld, those of the mode itself,
- * whose signs count with SIGNS; row: the one before the first that begins in the block. All lanes
- * may read what is there then. */
+/* to[position] := the model's value at each nonzero of a block. rows: n_rows x ld, the rows of the
+ * mode itself, whose signs count with SIGNS; row: the row before the first one that begins in the
+ * block. After the call all lanes may read `to`. */
 template <class T, bool SIGNS>
 static __device__ inline void tell_models(const ts_gpu_mttkrp &p, const void *rows,
                                           const lane_place<32> &at,
@@ -101,7 +101,8 @@ template <class T> static __device__ inline summed_pieces pieces_of_block(uint32
     return s;
 }
 
-/* Adds a block's terms, times what is in place of its values, to their rows. */
+/* Adds the terms of a block to their rows, each times the factor that is stored in place of its
+ * value. */
 template <class T>
 static __device__ inline void sum_pieces(const ts_gpu_mttkrp &p, const lane_place<32> &at,
                                          const warp_memory<T, 32, 0> &mem,
@@ -116,8 +117,8 @@ static __device__ inline void sum_pieces(const ts_gpu_mttkrp &p, const lane_plac
     }
 }
 
-/* The first and the last row of a share; all threads of the thread block call, once its warps are
- * done. */
+/* Stores the first and the last row of a share. All threads of the thread block call, once its
+ * warps are done. */
 template <class T>
 static __device__ inline void
 end_pieces(const ts_gpu_mttkrp &p, const ts_gpu_shard &shard, uint32_t share,

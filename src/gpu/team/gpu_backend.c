@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of the GPU backend (stream/backend.h): opens and closes the devices, passes calls
- * on. */
+/* The table of functions of the GPU backend (stream/backend.h). Opens and closes the devices, and
+ * forwards calls. */
 #include "gpu/team/gpu_backend.h"
 
 #include <cuda_runtime.h>
@@ -53,7 +53,7 @@ static void name_lanes(const struct ts_gpu *g)
     }
 }
 
-/* The exchange of all members, once there are devices. */
+/* Opens the exchange between all members, after the devices. */
 static int open_exchange(struct ts_gpu *g, const struct ts_backend_conf *conf, struct ts_err *err)
 {
     const enum ts_exchange_kind kind = (enum ts_exchange_kind)conf->exchange;
@@ -72,8 +72,8 @@ static int open_exchange(struct ts_gpu *g, const struct ts_backend_conf *conf, s
                : ts_exchange_new(conf->device, g->n_members, kind, conf->stop, &g->exchange, err);
 }
 
-/* Allocates everything but shards, which comes before what that took is measured. Takes a second
- * or two with several devices. */
+/* Allocates all memory except that for shards, so that the memory taken so far can be measured.
+ * Takes a second or two with several devices. */
 static int open_devices(struct ts_gpu *g, const struct ts_backend_conf *conf,
                         struct ts_gpu_budget *b, struct ts_err *err)
 {
@@ -95,7 +95,7 @@ static int open_devices(struct ts_gpu *g, const struct ts_backend_conf *conf,
     return rc == 0 ? open_exchange(g, conf, err) : rc;
 }
 
-/* Memory for shards, in what is left: as much on each device. */
+/* Allocates memory for shards in the rest of the budget, the same amount on each device. */
 static int open_shards(struct ts_gpu *g, const struct ts_backend_conf *conf,
                        struct ts_gpu_budget *b, struct ts_err *err)
 {
@@ -140,7 +140,7 @@ static void gpu_close(void *be)
         close_gpu(of->gpu);
 }
 
-/* What there is for shards alone. */
+/* Fails for a dense tensor if the run has a loss other than least squares, or several processes. */
 static int check_dense(const struct ts_backend_conf *conf, struct ts_err *err)
 {
     if (conf->tensor->dense == NULL)
@@ -193,7 +193,7 @@ static const struct ts_gpu *gpu_of(const void *be)
     return ((const struct ts_gpu_model *)be)->gpu;
 }
 
-/* Of the arrays that sums of shares and slices come to. */
+/* Returns the bytes of the host arrays for sums of shares and slices. */
 static uint64_t scores_bytes(const struct ts_backend_conf *conf)
 {
     const int slices = ts_has_capability(conf->needs, TS_CAN_SLICES);
@@ -251,7 +251,7 @@ static uint32_t gpu_groups(const void *be)
     return g->cells != NULL && g->cells->pairs != NULL ? g->cells->pairs->n_groups : 0;
 }
 
-/* Shards of other processes are not wanted here. */
+/* The feed leaves out shards of other processes. */
 static void gpu_deal(void *be, struct ts_feed_deal *ret)
 {
     struct ts_gpu *g = ((struct ts_gpu_model *)be)->gpu;
@@ -277,7 +277,7 @@ static const char *gpu_link(const void *be)
     return g->link[0] == '\0' ? NULL : g->link;
 }
 
-/* Page-locked memory is copied at the full speed of the link, also while kernels run. */
+/* Page-locks memory, which is then copied at the full speed of the link, even while kernels run. */
 static int gpu_pin(void *ctx, void *addr, size_t bytes, struct ts_err *err)
 {
     const ts_gpu_error e = cudaHostRegister(addr, bytes, cudaHostRegisterPortable);
@@ -293,14 +293,15 @@ static int gpu_pin(void *ctx, void *addr, size_t bytes, struct ts_err *err)
 static void gpu_unpin(void *ctx, void *addr)
 {
     struct ts_gpu *g = ((struct ts_gpu_model *)ctx)->gpu;
-    /* forget the shards of a mode that is not passed over */
+    /* waits for prefetch copies of a mode whose pass does not follow */
     for (uint32_t i = g->first_here; i < g->first_here + g->n_here; i++)
         if (cudaSetDevice(g->member[i].device) == cudaSuccess)
             (void)cudaStreamSynchronize(g->member[i].copy);
     (void)cudaHostUnregister(addr);
 }
 
-/* The place is that of the modes that open was told of: budgets hold with it. */
+/* Uses the memory that `open` has reserved for the modes of conf's own_rows, so that budgets stay
+ * valid. */
 static int gpu_own_rows(void *be, uint32_t modes, struct ts_err *err)
 {
     struct ts_gpu *g = ((struct ts_gpu_model *)be)->gpu;
@@ -327,7 +328,8 @@ static void gpu_hold_out(void *be, const struct ts_hold_out *h)
     of->hold_out = *h;
 }
 
-/* The product must lie where the update looks for it. */
+/* Fails if the product of the mode is not stored where the update needs it (beside the factor or in
+ * its place). */
 static int check_kind(const void *be, uint32_t mode, const struct ts_row_update *update,
                       struct ts_err *err)
 {
@@ -368,7 +370,7 @@ static int gpu_divide_columns(void *be, uint32_t mode, const struct ts_multiply 
 
 #define MOST_RANK 2048u
 
-/* That rows are solved for on all devices. */
+/* Returns the highest rank at which all devices can solve rows. */
 static uint32_t most_solved(const struct ts_backend_conf *conf)
 {
     uint32_t most = MOST_RANK;
@@ -379,10 +381,12 @@ static uint32_t most_solved(const struct ts_backend_conf *conf)
     return most;
 }
 
-/* Of a dense tensor, Gram matrices of rows are held by a thread block. */
+/* For models of observed cells of a dense tensor, a thread block must hold the Gram matrix of a
+ * row. */
 static uint32_t gpu_most_rank(const struct ts_backend_conf *conf)
 {
-    const uint32_t unsolved = TS_ROWS_BY_LOSS | TS_CAN(SCORES); /* rows are not solutions */
+    /* requests whose rows are not solved for */
+    const uint32_t unsolved = TS_ROWS_BY_LOSS | TS_CAN(SCORES);
     if (ts_has_capability(conf->needs, TS_CAN_OBSERVED))
         return conf->tensor != NULL && conf->tensor->dense != NULL
                    ? ts_observed_most(conf->precision)
@@ -395,8 +399,8 @@ static void *gpu_model(void *be, uint32_t k)
     return &((struct ts_gpu_model *)be)->gpu->model[k];
 }
 
-/* Scores are of one model at a time: parts of slices have the rows that they are of in memory
- * that models share. */
+/* Computes SCORES for one model after another, because the rows of slices' parts are in memory that
+ * models share. */
 static int scores_in_turn(const struct ts_request *r, uint32_t n, uint32_t mode,
                           struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
 {
@@ -426,14 +430,14 @@ static int gpu_pass(const struct ts_request *requests, uint32_t n, uint32_t mode
         return ts_gpu_losses(requests, n, mode, feed, times, err);
     case TS_REQUEST_SCORES:
         return scores_in_turn(requests, n, mode, feed, times, err);
-    case TS_REQUEST_CELLS: /* values at cells stay on the devices: sums are made there */
+    case TS_REQUEST_CELLS: /* not supported: values of the model are not copied to the host */
     case TS_N_REQUEST_KINDS:
         break;
     }
     return ts_backend_check(&ts_backend_gpu, 1u << ts_request_takes(requests[0].kind), err);
 }
 
-/* Nothing is faster with more host memory. */
+/* More host memory would not make any call faster. */
 static uint64_t gpu_wish(const struct ts_backend_conf *conf)
 {
     (void)conf;

@@ -3,8 +3,8 @@
  *
  * Each device holds all factor matrices for the whole run. The rest of its budget
  * (ts_backend_conf.device_bytes, for each device) holds as many shards as fit, the same share of
- * every mode; they are kept after their first delivery. The other shards are streamed through a few
- * slots: copies run on one stream, kernels on several, and a slot is filled again once its kernel
+ * every mode; they stay there after their first copy. The other shards are streamed through a few
+ * slots: copies run on one stream, kernels on several, and a slot is filled again after its kernel
  * has ended. gpu_state.h says how several devices share the work.
  */
 #ifndef TS_GPU_GPU_BACKEND_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Divides the memory of each device: what the driver takes is measured, the rest is for shards. */
+/* Divides the memory of each device: measures the part of the driver, and leaves the rest to
+ * shards. */
 #include "gpu/team/gpu_budget.h"
 
 #include <cuda_runtime.h>
@@ -23,7 +24,7 @@
 /* Most host memory for reading ahead, beside the memory of shards that stay. */
 #define AHEAD_BYTES (UINT64_C(256) << 20)
 
-/* A larger measurement is wrong: another process came or went meanwhile. */
+/* A larger measurement is not used, since another process has started or ended meanwhile. */
 #define MOST_DRIVER_BYTES (UINT64_C(4) << 30)
 
 static int check(struct ts_err *err, ts_gpu_error e, const char *what)
@@ -36,8 +37,8 @@ static uint64_t assumed(const struct ts_gpu *g)
     return TS_GPU_DRIVER_BYTES + (g->n_members > 1 ? TS_GPU_DRIVER_BYTES_NCCL : 0);
 }
 
-/* Number of members on a device: more than one in tests, and where there are more processes than
- * GPUs. */
+/* Returns the number of members on a device: more than one in tests, and if there are more
+ * processes than GPUs. */
 static uint32_t sharers(const struct ts_gpu *g, uint32_t member)
 {
     const uint32_t end = g->first_here + g->n_here;
@@ -49,8 +50,8 @@ static uint32_t sharers(const struct ts_gpu *g, uint32_t member)
     return n;
 }
 
-/* Whether other processes of the team take memory of the device, too, so that what this one
- * takes cannot be measured. */
+/* Whether other processes of the team also take memory of the device, so that this process's memory
+ * cannot be measured. */
 static int is_shared(const struct ts_gpu *g, uint32_t member)
 {
     uint32_t n = 0;
@@ -84,7 +85,7 @@ int ts_gpu_budget_check(const struct ts_gpu *g, struct ts_gpu_budget *b, uint32_
     const uint64_t work = ts_gpu_device_work_bytes(g) + 2 * ts_gpu_plan_largest(g);
     size_t left, total;
     int rc;
-    b->measured[i] = !is_shared(g, i) && !g->is_plan /* which opens no NCCL */ &&
+    b->measured[i] = !is_shared(g, i) && !g->is_plan /* a plan does not open NCCL */ &&
                      !ts_gpu_memory_has_context(device) &&
                      ts_gpu_memory_used(b->memory, device, &b->before[i]);
     rc = check(err, cudaSetDevice(device), "the GPU cannot be used");
@@ -92,7 +93,7 @@ int ts_gpu_budget_check(const struct ts_gpu *g, struct ts_gpu_budget *b, uint32_
         rc = check(err, cudaMemGetInfo(&left, &total), "the GPU cannot be used");
     if (rc < 0)
         return rc;
-    if (b->asked > left + assumed(g)) /* the free memory reported here is without the context */
+    if (b->asked > left + assumed(g)) /* the context is not part of the free memory reported here */
         return ts_fail(err, TS_ELIMIT,
                        TS_SET_GPU_MEMORY " asks for %" PRIu64 " MiB, but GPU %d has %" PRIu64
                                          " MiB free of %" PRIu64 "; give less",
@@ -104,9 +105,9 @@ int ts_gpu_budget_check(const struct ts_gpu *g, struct ts_gpu_budget *b, uint32_
     return 0;
 }
 
-/* Bytes of the page tables through which a device reaches host memory: 8 bytes for each 4 KiB that
- * the feed page-locks. The feed page-locks after the measurement, and never more than all shards
- * and the room for reading ahead. */
+/* Returns the bytes of the page tables by which a device accesses host memory: 8 bytes for each 4
+ * KiB that the feed page-locks. The feed does so after the measurement, for at most all shards and
+ * the memory for reading ahead. */
 static uint64_t table_bytes(const struct ts_gpu *g, uint64_t host_bytes)
 {
     uint64_t most = AHEAD_BYTES;

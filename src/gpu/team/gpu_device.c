@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A member's device: its memory, streams and events, and what is sent once. */
+/* A member's device: its memory, streams and events, and tables that are sent once. */
 #include <cuda_runtime.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static int check(struct ts_err *err, ts_gpu_error e, const char *what)
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, what);
 }
 
-/* Sends the tables of every mode that never change. */
+/* Sends the tables of every mode, which never change, to the device. */
 static ts_gpu_error send_constants(const struct ts_gpu *g, struct ts_gpu_member *me)
 {
     const struct ts_tensor *t = g->tensor;
@@ -37,10 +37,10 @@ static ts_gpu_error send_constants(const struct ts_gpu *g, struct ts_gpu_member 
     return e;
 }
 
-/* Stream priorities. Work that others wait for comes before work that fills the GPU. When a thread
- * block ends, its place goes to a waiting kernel of the highest priority. So in the middle of a
- * kernel over thousands of kept partitions, the rows of a finished chunk are solved and sent, and
- * shards that came over the link are computed on, which frees their slots. */
+/* Stream priorities. Work that other members wait for has priority over work that fills the GPU.
+ * When a thread block ends, a block of the waiting kernel with the highest priority takes its
+ * place. So during a kernel over thousands of kept partitions, rows of a finished chunk are solved
+ * and sent, and streamed shards are computed on, which frees their slots. */
 static ts_gpu_error make_streams(struct ts_gpu_member *me)
 {
     int least, greatest, middle;
@@ -83,7 +83,7 @@ static ts_gpu_error make_events(struct ts_gpu_member *me)
     return e == cudaSuccess ? ts_gpu_log_open(&me->log) : e;
 }
 
-/* Page-locked memory, a part of it for each model. */
+/* Allocates page-locked memory, and assigns a part of it to each model. */
 static ts_gpu_error lock_memory(const struct ts_gpu *g, struct ts_gpu_member *me)
 {
     const int own = g->apart_rows > 0;
@@ -124,7 +124,7 @@ int ts_gpu_device_open(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err
     me->cache_bytes = cache > 0 ? (uint64_t)cache : 0;
     TRY(e, lock_memory(g, me));
     TRY(e, send_constants(g, me));
-    TRY(e, cudaDeviceSynchronize()); /* streams made below do not wait for the default one */
+    TRY(e, cudaDeviceSynchronize()); /* the streams made below do not wait for the default stream */
     TRY(e, make_streams(me));
     TRY(e, make_events(me));
     return check(err, e, "setting the GPU up");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lists the GPUs of the machine and says in a sentence why one cannot be used. */
+/* Lists the GPUs of the machine, with a message for each one that cannot be used. */
 #include "gpu/team/gpu_devices.h"
 
 #include <cuda_runtime.h>
@@ -13,8 +13,8 @@
 
 #define WHY_BYTES 160
 
-/* cudaErrorInsufficientDriver means no driver, or one that is too old. Returns whether there is
- * one. */
+/* Writes the reason for cudaErrorInsufficientDriver: no driver, or one that is too old. Returns
+ * whether there is a driver. */
 static int explain_driver(char *why)
 {
     int version = 0;

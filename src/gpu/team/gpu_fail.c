@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Turns a CUDA error into a sentence that names the GPU and what to do. */
+/* Turns a CUDA error into a message that names the GPU and says what to do. */
 #include "gpu/team/gpu_fail.h"
 
 #include <cuda_runtime.h>
 #include "base/setting.h"
 
-/* Whether this process has lost the GPU: its context answers every later call with the same
- * error. */
+/* Whether this process has lost the GPU: every later call in its context returns the same error. */
 static int is_lost(ts_gpu_error e)
 {
     static const ts_gpu_error lost[] = {
@@ -72,7 +71,7 @@ int ts_gpu_fail(struct ts_err *err, ts_gpu_error e, const char *what)
 {
     const char *text = cudaGetErrorString(e);
     int gpu = 0, rc;
-    (void)cudaGetDevice(&gpu); /* the calling thread's device; works on a lost device too */
+    (void)cudaGetDevice(&gpu); /* the calling thread's device, even if it is lost */
     if (e == cudaErrorMemoryAllocation)
         rc = fail_memory(err, gpu, what);
     else if (e == cudaErrorInsufficientDriver || e == cudaErrorNoKernelImageForDevice ||

@@ -19,7 +19,7 @@ static int is_of(const struct ts_gpu_graph *graph, const struct ts_gpu_graph_key
            graph->key.out == key->out && graph->key.flags == key->flags;
 }
 
-/* The capture is of this stream only, because other threads keep using their devices meanwhile. */
+/* Only this stream is captured, because other threads keep using their devices meanwhile. */
 static ts_gpu_error record(struct ts_gpu_graph *graph, ts_gpu_stream stream,
                            ts_gpu_error (*enqueue)(void *ctx), void *ctx)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpu_graph.h - kernels that a stream runs again and again, launched as one.
+/* gpu_graph.h - a sequence of kernels that a stream runs repeatedly, launched as one CUDA graph.
  *
- * Where a tensor is small the host takes longer to enqueue what follows a product, a few
- * microseconds a kernel, than the device takes to run it. So these kernels are recorded once,
- * and then launched together.
+ * For a small tensor, the host takes longer to enqueue the kernels after a product, a few
+ * microseconds each, than the device takes to run them. So these kernels are recorded once, and
+ * then launched together.
  *
- *   owner    whoever holds the graph; a graph of zeros is empty
+ *   owner    the caller owns the graph; a graph of zeros is empty
  *   threads  one at a time
  *   errors   a ts_gpu_error (gpu_types.h)
  * */
@@ -16,11 +16,12 @@
 
 #include "gpu/team/gpu_types.h"
 
-/* The arguments that kernels were recorded with, as far as they may change. */
+/* The arguments with which kernels were recorded, as far as they may change. A graph with another
+ * key is recorded again. */
 struct ts_gpu_graph_key {
-    uint64_t version; /* of the shards that stay */
-    const void *out;  /* where products are */
-    int flags;        /* whatever else the caller's choice of kernels depends on */
+    uint64_t version; /* version of the set of kept shards */
+    const void *out;  /* address of the products */
+    int flags;        /* other conditions on which the caller's choice of kernels depends */
 };
 
 struct ts_gpu_graph {
@@ -28,8 +29,8 @@ struct ts_gpu_graph {
     struct ts_gpu_graph_key key;
 };
 
-/* Launches the graph on the stream. An empty one, or one of another key, is recorded first:
- * `enqueue` is called, and puts on the stream kernels alone. */
+/* Launches the graph on the stream. If it is empty or has another key, `enqueue` is called first to
+ * record it, and must put only kernels on the stream. */
 ts_gpu_error ts_gpu_graph_launch(struct ts_gpu_graph *graph, const struct ts_gpu_graph_key *key,
                                  ts_gpu_stream stream, ts_gpu_error (*enqueue)(void *ctx),
                                  void *ctx);

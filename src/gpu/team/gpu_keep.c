@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Balancing: moves the boundaries between the members' ranges, and with them the shards that
- * members keep. */
+/* Balancing: moves the boundaries between the members' ranges, and kept shards with them. */
 #include <cuda_runtime.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +9,11 @@
 #include "gpu/team/gpu_team.h"
 #include "stream/balance.h"
 
-/* Most bytes of kept shards that go from process to process at a time, but a larger shard. */
+/* Most bytes of kept shards that are sent between processes at once, unless a single shard is
+ * larger. */
 #define STAGE_BYTES (UINT64_C(8) << 20)
 
-/* A kept shard that goes to a member of another process. */
+/* A kept shard that moves to another member, and its old and new place. */
 struct gift {
     uint64_t shard, from_place, to_place;
     uint32_t from, to; /* members */
@@ -22,11 +22,12 @@ struct gift {
 struct move {
     struct ts_gpu *g;
     uint32_t mode;
-    uint64_t freed[TS_MAX_TEAM]; /* places to give back, listed from free_place's end */
+    /* number of places to be freed, which are listed at the end of free_place */
+    uint64_t freed[TS_MAX_TEAM];
     ts_gpu_error e;
     struct gift *gift;
     uint64_t n_gifts, room;
-    int no_room; /* there was no memory for the list of gifts */
+    int no_room; /* 1: no memory for the list of gifts */
 };
 
 static uint32_t process_of(const struct ts_gpu *g, uint32_t member)
@@ -42,9 +43,9 @@ static uint64_t bytes_of(const struct move *v, uint64_t shard)
     return (uint64_t)v->g->mode[v->mode].shard[shard].raw_bytes + TS_SHARD_SLACK;
 }
 
-/* Copies a kept shard to a free place of another member. The copy goes on the receiver's `send`
- * stream, since its `copy` stream may be busy with shards of the next mode. The old place stays
- * taken until the copies have ended. */
+/* Copies a kept shard to a free place of another member of this process. It uses the receiver's
+ * `send` stream, since the `copy` stream may be busy with shards of the next mode. The old place
+ * stays occupied until the copies have ended. */
 static void move_shard(struct move *v, const struct gift *x)
 {
     struct ts_gpu *g = v->g;
@@ -54,7 +55,7 @@ static void move_shard(struct move *v, const struct gift *x)
                                   a->device, bytes_of(v, x->shard), b->send));
 }
 
-/* Notes a shard for a member of another process, which is sent later. */
+/* Adds a shard to the list of those that are sent to another process later. */
 static void note_gift(struct move *v, const struct gift *x)
 {
     if (v->n_gifts == v->room) {
@@ -70,9 +71,9 @@ static void note_gift(struct move *v, const struct gift *x)
     v->gift[v->n_gifts++] = *x;
 }
 
-/* Gives one shard to the next member or the one before. 0: the receiver has no place for it; or
- * it is of another process, which has not read it. All processes decide alike, whatever happens
- * to their devices. */
+/* Moves one shard to a neighbouring member. Returns 0 if that is not possible: the receiver has no
+ * free place, or it is in another process and would have to read the shard. All processes decide
+ * alike, whatever happens to their devices. */
 static int give(struct move *v, uint64_t shard, uint32_t from, uint32_t to)
 {
     struct ts_gpu *g = v->g;
@@ -109,7 +110,7 @@ static void move_boundary(struct move *v, uint32_t i, uint64_t want, uint64_t le
 
 /* ---- from process to process */
 
-/* How many gifts, from the k-th on, pass at a time; *bytes: theirs, one after the other. */
+/* Returns how many gifts, from the k-th on, are sent at once. *bytes: their total size. */
 static uint64_t count_gifts(const struct move *v, uint64_t k, uint64_t *bytes)
 {
     uint64_t n = 0;
@@ -122,7 +123,8 @@ static uint64_t count_gifts(const struct move *v, uint64_t k, uint64_t *bytes)
     return n;
 }
 
-/* Gifts of members here into the buffer, or out of it to members here. */
+/* Copies gifts of members of this process into the buffer, or (out) from the buffer to receivers in
+ * this process. */
 static ts_gpu_error copy_gifts(const struct move *v, uint64_t k, uint64_t n, char *buffer, int out)
 {
     struct ts_gpu *g = v->g;
@@ -160,7 +162,7 @@ static int send_gifts(const struct move *v, uint64_t k, uint64_t n, char *buffer
     return v->g->comm->ops->move(v->g->comm, buffer, move, (uint32_t)n, err);
 }
 
-/* All gifts, of all processes. */
+/* Sends all gifts, of all processes. */
 static int hand_over(struct move *v, struct ts_err *err)
 {
     struct ts_gpu *g = v->g;
@@ -212,7 +214,7 @@ const uint64_t *ts_gpu_keep_ranges(struct ts_gpu *g, uint32_t mode)
     return m->deal_first;
 }
 
-/* Moves boundaries towards those that are wanted. */
+/* Moves all boundaries towards `want`. */
 static int move_all(struct move *v, const uint64_t *want, struct ts_err *err)
 {
     struct ts_gpu *g = v->g;
@@ -221,8 +223,8 @@ static int move_all(struct move *v, const uint64_t *want, struct ts_err *err)
     ts_gpu_error e;
     int rc = 0;
     memcpy(before, m->first, sizeof before);
-    for (uint32_t i = 1; i < g->n_members; i++) /* moves only shards that i - 1 and i had before
-                                                 * this call */
+    /* moves only shards that i - 1 and i had before this call */
+    for (uint32_t i = 1; i < g->n_members; i++)
         move_boundary(v, i, want[i],
                       m->first[i - 1] > before[i - 1] ? m->first[i - 1] : before[i - 1],
                       before[i + 1]);

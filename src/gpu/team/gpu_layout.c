@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How one allocation of a member is divided among everything but its shards. */
+/* Divides one allocation of a member among everything except its shards. */
 #include "gpu/rows/dense_kernel.h"
 #include "gpu/sparse/edge_kernel.h"
 #include "gpu/sparse/errors_kernel.h"
@@ -17,8 +17,8 @@ static uint64_t more(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Returns the next `bytes` of the allocation at `base`. base is NULL while only the sum is
- * wanted. */
+/* Returns the address of the next `bytes` of the allocation at `base`, and advances *used. base
+ * NULL: only the sum is computed. */
 static void *take_bytes(char *base, uint64_t *used, uint64_t bytes)
 {
     char *at = base == NULL ? NULL : base + *used;
@@ -26,7 +26,7 @@ static void *take_bytes(char *base, uint64_t *used, uint64_t bytes)
     return at;
 }
 
-/* The sizes of what is laid out: for each kind, the largest number over all modes. */
+/* The largest numbers of shares, shards and rows over all modes. */
 struct sizes {
     uint64_t shares, shards, rows;
 };
@@ -48,7 +48,7 @@ static void lay_out_loss(const struct ts_gpu_model *of, const struct sizes *most
     my->of_group = take_bytes(base, used, 8 * ts_step_groups(most->rows));
 }
 
-/* Divides a part of the allocation among what a model has. */
+/* Lays out the memory of a model. */
 static void lay_out_model(const struct ts_gpu_model *of, const struct sizes *most,
                           struct ts_gpu_replica *my, char *base, uint64_t *used)
 {
@@ -100,8 +100,9 @@ static void lay_out_model(const struct ts_gpu_model *of, const struct sizes *mos
     my->inner = base == NULL ? NULL : my->gram + square;
 }
 
-/* Finds where the partial sums of observed cells lie. Models may have different units. The first
- * model also has the sums of shares on other devices. */
+/* Returns the array for the rows of a model's parts of observed cells. Models may have different
+ * units, so each model after the first has its own array. The first model, and models without such
+ * parts, use the member's edge_row. */
 static uint32_t *lay_out_edge_rows(const struct ts_gpu_model *of, const struct ts_gpu_member *me,
                                    uint64_t shares, char *base, uint64_t *used)
 {

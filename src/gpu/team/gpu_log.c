@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Turns pairs of timing events into spans of the host's clock, and adds spans up. */
+/* Converts pairs of timing events to time spans of the host's clock, and adds up spans. */
 #include "gpu/team/gpu_log.h"
 
 #include <cuda_runtime.h>
@@ -10,8 +10,8 @@
 #include "base/trace.h"
 #include "gpu/team/gpu_fail.h"
 
-/* Marks checked for each shard, which adds one mark or two. A check takes a microsecond or two;
- * they are spread over the pass so that copies never wait for the host. */
+/* Marks checked for each shard, which adds one or two marks. A check takes a microsecond or two.
+ * Checks are spread over the pass, so that copies never wait for the host. */
 #define LOOKS 4
 
 #define NOT_SEEN UINT64_MAX
@@ -78,8 +78,9 @@ static void add_span(struct ts_gpu_spans *s, const struct ts_gpu_span *span)
     s->at[s->n++] = *span;
 }
 
-/* The host saw now that something had ended `ns` after the base. This bounds the time of the base,
- * which the host cannot observe itself: another process may have had the GPU then. */
+/* To be called when the host sees that work has ended, `ns` after the base event. This gives an
+ * upper bound of the time of the base, which the host cannot observe itself, as another process may
+ * have used the GPU then. */
 static void seen(struct ts_gpu_log *log, uint64_t ns)
 {
     const uint64_t base_ns = ts_clock_ns() - ns;
@@ -87,9 +88,8 @@ static void seen(struct ts_gpu_log *log, uint64_t ns)
         log->base_ns = base_ns;
 }
 
-/* Turns a mark into a span, in nanoseconds after the base, if both the mark and the base (which is
- * in a stream of its own) have ended. Returns 1, 0 if they have not ended, or -1 with the failure
- * in *e. */
+/* Converts a mark to a span, in nanoseconds after the base, if the mark and the base (which is on
+ * another stream) have ended. Returns 1, 0 if they have not ended, or -1 with the failure in *e. */
 static int settle(struct ts_gpu_log *log, struct ts_gpu_mark *mark, ts_gpu_error *e)
 {
     const int has_copy = mark->copy.what != NULL, has_work = mark->work != TS_GPU_COPY;
@@ -122,7 +122,8 @@ static int settle(struct ts_gpu_log *log, struct ts_gpu_mark *mark, ts_gpu_error
     return 1;
 }
 
-/* 1: the next mark has become a span; 0: its work runs, or there is none; -1: a failure. */
+/* Checks the next mark. Returns 1 if it became a span, 0 if its work is running or there is no
+ * mark, -1 for a failure. */
 static int look(struct ts_gpu_log *log)
 {
     const uint32_t i = log->next < log->n_marks ? log->next : 0;
@@ -135,7 +136,7 @@ static int look(struct ts_gpu_log *log)
     log->next = rc > 0 ? i : i + 1;
     if (rc <= 0)
         return rc;
-    mark = log->mark[i]; /* swap it with the last mark in use */
+    mark = log->mark[i]; /* swaps the mark with the last one in use */
     log->mark[i] = log->mark[--log->n_marks];
     log->mark[log->n_marks] = mark;
     return 1;
@@ -143,14 +144,14 @@ static int look(struct ts_gpu_log *log)
 
 int ts_gpu_log_look(struct ts_gpu_log *log)
 {
-    return look(log) > 0; /* the next wait finds a failure */
+    return look(log) > 0; /* the next wait reports a failure */
 }
 
 int ts_gpu_log_room(struct ts_gpu_log *log)
 {
     for (int looks = 0; looks < LOOKS && log->n_marks > 0; looks++)
         if (look(log) < 0)
-            return 1; /* the next wait finds the failure */
+            return 1; /* the next wait reports the failure */
     return log->n_marks + TS_GPU_MARKS_SPARE < TS_GPU_MARKS;
 }
 
@@ -195,7 +196,7 @@ ts_gpu_error ts_gpu_log_copied(struct ts_gpu_log *log, ts_gpu_stream stream)
     return cudaEventRecord(log->copied, stream);
 }
 
-/* *ns := time from the base to the event, negative (in two's complement) when the event came first.
+/* *ns := time from the base to the event, negative (in two's complement) if the event was earlier.
  * Waits for both. */
 static ts_gpu_error since_base(const struct ts_gpu_log *log, ts_gpu_event event, uint64_t *ns)
 {
@@ -239,7 +240,8 @@ ts_gpu_error ts_gpu_log_start(struct ts_gpu_log *log, enum ts_gpu_work work, con
     if (log->base_ns == NOT_SEEN && ts_gpu_ended(log->base, &e) > 0)
         seen(log, 0);
     if (log->n_marks == TS_GPU_MARKS)
-        return cudaSuccess; /* only work that does not call ts_gpu_log_room: not measured */
+        /* the log is full: work without a call of ts_gpu_log_room is not measured */
+        return cudaSuccess;
     mark = &log->mark[log->n_marks];
     mark->work = work;
     mark->span = (struct ts_gpu_span){ .what = what, .lane = lane };
@@ -282,12 +284,12 @@ void ts_gpu_spans_line_up(struct ts_gpu_spans *s)
             span->start_ns = span->free_ns;
         if (i > 0 && span->start_ns < span[-1].end_ns)
             span->start_ns = span[-1].end_ns;
-        if (span->start_ns > span->end_ns) /* start and end are of two clocks */
+        if (span->start_ns > span->end_ns) /* start and end were measured by different clocks */
             span->start_ns = span->end_ns;
     }
 }
 
-/* Moves spans to the host's clock. The starts of copies are in it already. */
+/* Converts spans to the host's clock. The starts of copies are in that clock already. */
 static void shift(struct ts_gpu_log *log)
 {
     for (int i = 0; i < TS_GPU_WORKS; i++)
@@ -301,8 +303,8 @@ static void shift(struct ts_gpu_log *log)
         }
 }
 
-/* No copy ended later than the last one did. A copy's end is taken from the start of its kernel,
- * which may be later. */
+/* Limits the ends of copies to the end of the last copy. The end of a copy is taken from the start
+ * of its kernel, which may be later. */
 static ts_gpu_error end_copies(struct ts_gpu_log *log)
 {
     struct ts_gpu_spans *s = &log->spans[TS_GPU_COPY];

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpu_log.h - when a device copied, computed, solved and exchanged, in one pass.
+/* gpu_log.h - the times at which a device copied, computed, solved and exchanged in one pass.
  *
- * A piece of work has a timing event before and after it, a microsecond each. Their distance
- * from an event at the start of the pass gives times of the host's clock. Work of one kind may
- * run on several streams at once, so a time is the length of a union of spans. An event between
- * two copies would cost the link about two microseconds, so the end of a copy is taken from the
- * start of the kernel that waits for it or, where that is enqueued later, from an event in the
- * kernel's stream. Only the last copy of a pass has an event, and prefetched copies have two
- * each.
+ * A piece of work has timing events before and after it, which cost a microsecond each. Their time
+ * after an event at the start of the pass (the base) is converted to the host's clock. Work of one
+ * kind may run on several streams at once, so its total time is the length of a union of spans. An
+ * event between two copies would delay the link by about two microseconds. So the end of a copy is
+ * taken from the start of the kernel that waits for it or, if that is enqueued later, from an event
+ * on the kernel's stream. Only the last copy of a pass has its own event, and each prefetched copy
+ * has two.
  *
  *   owner    the log owns its events and spans
- *   units    nanoseconds of ts_clock_ns; in spans, once the log has ended
- *   threads  the member's; other threads read it after the member's job has ended
+ *   units    nanoseconds of ts_clock_ns, in spans after ts_gpu_log_end
+ *   threads  the member's thread; other threads read the log after the member's job has ended
  *   errors   a ts_gpu_error (gpu_types.h)
  * */
 #ifndef TS_GPU_GPU_LOG_H
@@ -25,17 +25,17 @@
 enum ts_gpu_work { TS_GPU_COPY, TS_GPU_KERNEL, TS_GPU_SOLVE, TS_GPU_EXCHANGE, TS_GPU_WORKS };
 
 enum {
-    TS_GPU_MARKS = 384, /* pieces of work that run and that a log can hold */
-    /* of these, for work other than shards: six of each of 32 models at the end of a pass */
+    TS_GPU_MARKS = 384, /* marks in a log: the most pieces of running work */
+    /* marks reserved for work other than shards: six for each of 32 models at the end of a pass */
     TS_GPU_MARKS_SPARE = 192,
 };
 
 struct ts_gpu_span {
     uint64_t start_ns, end_ns;
-    const char *what;      /* lives longer than the log */
+    const char *what;      /* text that stays valid longer than the log */
     uint32_t lane;         /* lane of the trace, within those of the GPU */
-    uint64_t free_ns;      /* of a copy: when its slot was free; 0: before start_ns */
-    uint64_t shard, bytes; /* TS_TRACE_NO_SHARD, 0: none. Of an exchange, shard is its number */
+    uint64_t free_ns;      /* for a copy: time at which its slot was free; 0: before start_ns */
+    uint64_t shard, bytes; /* TS_TRACE_NO_SHARD, 0: none; for an exchange, shard is its number */
 };
 
 struct ts_gpu_spans {
@@ -45,19 +45,19 @@ struct ts_gpu_spans {
 
 struct ts_gpu_mark {
     ts_gpu_event start, end, began;
-    enum ts_gpu_work work;   /* TS_GPU_COPY: `copy` alone, and `start` is not recorded */
-    struct ts_gpu_span span; /* its times are set when it has ended */
+    enum ts_gpu_work work; /* TS_GPU_COPY: the mark has only `copy`, and `start` is not recorded */
+    struct ts_gpu_span span; /* its times are set after it has ended */
     struct ts_gpu_span copy; /* the copy that `start`, or `end`, waits for; `what` is NULL: none */
-    int copy_timed;          /* `began` tells when its slot was free */
+    int copy_timed;          /* 1: `began` was recorded when its slot was free */
 };
 
 struct ts_gpu_log {
     ts_gpu_event base;
-    ts_gpu_event copied; /* the last copy has ended */
+    ts_gpu_event copied; /* recorded after the last copy */
     int has_copied;
-    uint64_t base_ns; /* upper bound, from everything that was seen to end */
+    uint64_t base_ns; /* upper bound of the time of `base`, from all work that was seen to end */
     struct ts_gpu_mark mark[TS_GPU_MARKS];
-    uint32_t n_marks; /* in use: the first ones */
+    uint32_t n_marks; /* marks in use, at the start of the array */
     uint32_t next;    /* index of the next mark to check */
     int paused;
     struct ts_gpu_spans spans[TS_GPU_WORKS];
@@ -66,36 +66,35 @@ struct ts_gpu_log {
 ts_gpu_error ts_gpu_log_open(struct ts_gpu_log *log);
 void ts_gpu_log_close(struct ts_gpu_log *log);
 
-/* Clears the log. The streams of the device are idle, except for prefetch copies. */
+/* Clears the log. To be called when the device's streams are idle, except for prefetch copies. */
 ts_gpu_error ts_gpu_log_begin(struct ts_gpu_log *log, ts_gpu_stream stream);
 
-/* Whether there is room for the marks of a shard: 1, or 0 while too much marked work is running;
- * then ask again. At 0 the device is hundreds of shards behind the host. */
+/* Whether there is room for the marks of a shard: 1, or 0 while too much marked work is running,
+ * when the caller must try again. At 0 the device is hundreds of shards behind the host. */
 int ts_gpu_log_room(struct ts_gpu_log *log);
 
-/* Looks at one mark: 1 when its work has ended, else 0. For whoever waits: what is looked at then
- * need not be looked at in ts_gpu_log_end. Not to be called between a start and its stop. */
+/* Checks one mark, and returns 1 if its work has ended, otherwise 0. A thread that waits anyway may
+ * call it, to save work in ts_gpu_log_end. Not to be called between a start and its stop. */
 int ts_gpu_log_look(struct ts_gpu_log *log);
 
-/* To be called before the copy of a shard is enqueued: the next mark is that of the kernel that
- * waits for it, or is made by ts_gpu_log_came. Copies run one after another. `waits`: the stream
+/* To be called before the copy of a shard is enqueued. The next mark must be that of the kernel
+ * that waits for the copy, or of ts_gpu_log_came. Copies run one after another. waits: the stream
  * may have to wait before it copies. */
 ts_gpu_error ts_gpu_log_copy(struct ts_gpu_log *log, ts_gpu_stream stream, int waits,
                              uint64_t shard, uint64_t bytes);
 
-/* To be called when a stream waits for that copy, and the kernel is enqueued there later,
- * perhaps after other marks: the copy has a mark of its own. Does nothing where no copy is to be
- * marked. */
+/* To be called when a stream waits for that copy but its kernel is enqueued later, perhaps after
+ * other marks: gives the copy its own mark. Does nothing if there is no unmarked copy. */
 ts_gpu_error ts_gpu_log_came(struct ts_gpu_log *log, ts_gpu_stream stream);
 
-/* The same of a copy that was enqueued in pieces from since_ns on, before the mark that waits
- * for it is started. */
+/* Like ts_gpu_log_copy for a copy that was enqueued in pieces from since_ns on. To be called before
+ * the mark that waits for the copy is started. */
 void ts_gpu_log_pieces(struct ts_gpu_log *log, uint64_t since_ns, uint64_t bytes);
 
-/* To be called after the last copy was enqueued, if there was one. */
+/* To be called after the last copy was enqueued, if there were copies. */
 ts_gpu_error ts_gpu_log_copied(struct ts_gpu_log *log, ts_gpu_stream stream);
 
-/* Adds a prefetch copy that was enqueued at given_ns, between two events. Waits for both. */
+/* Adds a prefetch copy that was enqueued at given_ns, between two events. Waits for both events. */
 ts_gpu_error ts_gpu_log_early(struct ts_gpu_log *log, ts_gpu_event began, ts_gpu_event arrived,
                               uint64_t given_ns, uint64_t shard, uint64_t bytes);
 
@@ -106,26 +105,26 @@ ts_gpu_error ts_gpu_log_start(struct ts_gpu_log *log, enum ts_gpu_work work, con
 ts_gpu_error ts_gpu_log_stop(struct ts_gpu_log *log, ts_gpu_stream stream, uint64_t shard,
                              uint64_t bytes);
 
-/* Between two calls, with 1 and 0, no marks are made: what is enqueued meanwhile is part of
- * another's work. */
+/* paused 1: no marks are made until the call with 0, because the work between is part of other
+ * marked work. */
 void ts_gpu_log_pause(struct ts_gpu_log *log, int paused);
 
-/* To be called when everything has ended: turns all marks into spans, each kind sorted by start.
- * Spans may be lost when memory is short. */
+/* To be called when all work has ended: converts all marks to spans, and sorts each kind by start.
+ * Spans may be lost if memory is short. */
 ts_gpu_error ts_gpu_log_end(struct ts_gpu_log *log);
 
 void ts_gpu_spans_sort(struct ts_gpu_spans *s);
 
-/* Sorts copies and makes them run one after another. Each copy comes with the time of its
- * enqueueing as its start. After the call a copy ends before the next one ends, even if its kernel
- * started later, and starts no earlier than its slot was free and the copy before it had ended. */
+/* Sorts copies and makes them run one after another. On entry, the start of each copy is the time
+ * at which it was enqueued. After the call, a copy ends before the next one ends, even if its
+ * kernel started later. It starts after its slot was free and the copy before it has ended. */
 void ts_gpu_spans_line_up(struct ts_gpu_spans *s);
 
 /* Cuts off the part of each copy before from_ns. To be called after ts_gpu_log_end. */
 void ts_gpu_log_clip(struct ts_gpu_log *log, uint64_t from_ns);
 
-/* busy: length of the union of some kinds of work (sum of 1 << work). alone: length of that part of
- * `work` in which no work of `besides` ran. The spans must be sorted. */
+/* busy: returns the length of the union of some kinds of work (sum of 1 << work). alone: returns
+ * the length of the part of `work` in which no work of `besides` ran. The spans must be sorted. */
 uint64_t ts_gpu_log_busy(const struct ts_gpu_log *log, unsigned works);
 uint64_t ts_gpu_log_alone(const struct ts_gpu_log *log, enum ts_gpu_work work, unsigned besides);
 

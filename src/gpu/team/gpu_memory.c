@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Asks NVML how much memory of a device is in use. NVML is loaded when the program runs; without it
- * there is no answer. */
+/* Asks NVML how much memory of a device is in use. NVML is loaded at run time. Without it the
+ * functions return 0. */
 #include "gpu/team/gpu_memory.h"
 
 #include <cuda_runtime.h>
 #include <dlfcn.h>
 #include <stdlib.h>
 
-/* The declarations of nvml.h that are needed. Not every CUDA toolkit has that header; the library
- * comes with the driver and is loaded when the program runs. */
+/* The declarations of nvml.h that are used here. Not every CUDA toolkit has that header. The
+ * library comes with the driver and is loaded at run time. */
 struct nvml_memory {
     unsigned long long total, free, used;
 };

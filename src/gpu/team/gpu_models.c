@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How many models go at once. Each has factors and sums of its own on every device, and they leave
- * less of it for shards. */
+/* Chooses how many models are computed at once. Each model has its own factors and sums on every
+ * device, which leave less memory for shards. */
 #include <stdlib.h>
 
 #include "gpu/team/gpu_budget.h"
 #include "gpu/team/gpu_device.h"
 #include "gpu/team/gpu_plan.h"
 
-/* Memory that n models take on a device, with the fewest slots and with all shards. */
+/* The memory that n models take on a device: with the fewest slots, and with all shards on the
+ * device. */
 struct taken {
     uint64_t least, most;
 };
@@ -20,7 +21,7 @@ static int add_up(const struct ts_backend_conf *conf, uint32_t n, uint64_t *left
     struct ts_gpu g = { .n_here = here, .n_members = here * processes };
     int rc;
     some.n_models = n;
-    if (g.n_members > TS_MAX_TEAM) /* open says it */
+    if (g.n_members > TS_MAX_TEAM) /* `open` reports the error */
         g.n_members = TS_MAX_TEAM;
     g.member = calloc(g.n_members, sizeof *g.member);
     if (g.member == NULL)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of all that others call of src/gpu. */
+/* The table of all functions of src/gpu that other folders call. */
 #include "config.h"
 
 #include "gpu/team/gpu_part.h"

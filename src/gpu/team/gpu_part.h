@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpu_part.h - all that others call of src/gpu: one table.
+/* gpu_part.h - a table of all functions of src/gpu that other folders call.
  *
- * The engine gets the table from engine/gpu_part_find.h. It is linked in, or a shared object has it
- * (gpu/module/gpu_note.h). So nothing outside of src/gpu calls a function of src/gpu by its name.
+ * The engine gets the table from engine/gpu_part_find.h. The table is linked in, or is part of a
+ * shared object (gpu/module/gpu_note.h). So no code outside of src/gpu calls a function of src/gpu
+ * by its name.
  *
  *   errors   as in the headers that are included here
  */
@@ -16,8 +17,8 @@
 struct ts_gpu_part {
     const struct ts_backend *backend;
 
-    /* Writes what was compiled: "CUDA 13.0 for sm_80,sm_90", and the ways of exchange between
-     * GPUs. */
+    /* Write how the part was compiled, such as "CUDA 13.0 for sm_80,sm_90", and the ways of
+     * exchange between GPUs that it supports. */
     void (*built)(char *ret, size_t room);
     void (*built_exchange)(char *ret, size_t room);
 
@@ -27,7 +28,7 @@ struct ts_gpu_part {
     int (*count)(char *why);
     int (*usable)(int number, char *why);
 
-    /* Loads NCCL. Returns 0, or a negative ts_code with a message that says what is missing. */
+    /* Loads NCCL. Returns 0, or a negative ts_code with a message that gives the reason. */
     int (*check_nccl)(struct ts_err *err);
 
     /* exchange.h and exchange_speed.h */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sizes: the stride of rows, tables per shard, and which shards stay on the devices with the memory
- * that is left. */
+/* Plans sizes: the stride of rows, tables of shards, and the shards that stay on the devices in the
+ * memory that is left. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +9,11 @@
 #include "gpu/team/gpu_plan.h"
 #include "stream/balance.h"
 
-/* Device memory through which rows pass on their way to and from float64. */
+/* Device memory through which rows pass when they are converted to or from float64. */
 #define STAGE_BYTES (UINT64_C(16) << 20)
 
-/* What a link brings in the third of a millisecond that the end of a pass takes at least. */
+/* Bytes that a link transfers in a third of a millisecond, the shortest time of the end of a
+ * pass. */
 #define END_BYTES (UINT64_C(16) << 20)
 
 static uint64_t more(uint64_t a, uint64_t b)
@@ -25,8 +26,9 @@ static uint64_t less(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Elements from one row to the next. A row of up to 128 bytes lies in one cache line: padding rank
- * 25 from 112 to 128 bytes made random reads a third faster. Longer rows take whole sectors. */
+/* Returns the elements between the starts of neighbouring rows. A row of up to 128 bytes is placed
+ * in one cache line: padding rank 25 from 112 to 128 bytes made random reads a third faster. Longer
+ * rows take whole sectors. */
 uint32_t ts_gpu_plan_stride(uint32_t rank, uint32_t element)
 {
     const uint32_t bytes = rank * element;
@@ -105,9 +107,9 @@ static int make_board(struct ts_gpu *g, struct ts_err *err)
     for (uint32_t m = 0; m < g->tensor->order; m++)
         most = more(most, g->mode[m].n_shards);
     g->board.taken = malloc(most + 1);
-    /* Room for spans of rows, inner products and edges of each model, one for each range of
-     * consecutive shards. A chunk has no more ranges than shards, and an empty chunk has none;
-     * shards taken from others are counted there. */
+    /* Memory for the spans of rows, inner products and edges of each model: one for each range of
+     * consecutive shards that a member computes. There are at most as many ranges as shards. Shards
+     * that other members have taken are counted for those. */
     for (uint32_t i = 0; i < g->n_members && g->board.taken != NULL; i++) {
         g->board.span[i] = malloc((3 * most * g->n_models + 1) * sizeof **g->board.span);
         if (g->board.span[i] == NULL)
@@ -140,7 +142,7 @@ static int make_models(struct ts_gpu *g, const struct ts_backend_conf *conf, str
     return 0;
 }
 
-/* Of a member: whole rows, which are no more than the factors have. */
+/* Returns the elements of a member's `stage`: whole rows, at most as many as the factors have. */
 static uint64_t stage_elements(const struct ts_gpu *g, uint64_t most_rows)
 {
     uint64_t ret = 0;
@@ -148,7 +150,8 @@ static uint64_t stage_elements(const struct ts_gpu *g, uint64_t most_rows)
         const uint32_t rank = g->model[k].rank;
         const uint64_t n = STAGE_BYTES / (8 * (uint64_t)rank);
         ret = more(ret, (n < most_rows ? n : most_rows) * rank);
-        ret = more(ret, g->descends ? 2 * (uint64_t)rank : 0); /* two moments of a row */
+        /* room for the two moments of a row */
+        ret = more(ret, g->descends ? 2 * (uint64_t)rank : 0);
     }
     return ret;
 }
@@ -204,8 +207,8 @@ void ts_gpu_plan_free(struct ts_gpu *g)
     free(g->model);
 }
 
-/* One member keeps the same share of every mode, from the mode's first shard on, packed without
- * gaps. */
+/* For one member: keeps the same share of every mode, from the mode's first shard on, packed
+ * without gaps. */
 static void pack(struct ts_gpu *g, uint64_t all, uint64_t left)
 {
     uint64_t used = 0;
@@ -230,8 +233,8 @@ static void pack(struct ts_gpu *g, uint64_t all, uint64_t left)
     g->store_bytes = g->n_slots * g->slot_bytes + used;
 }
 
-/* Several members: places have one size, so that a shard fits into any free place. Each member
- * keeps the middle of its range, so that a boundary that moves a little moves only streamed
+/* For several members: all places have the same size, so that a shard fits in any free place. Each
+ * member keeps the middle of its range, so that small moves of a boundary affect only streamed
  * shards. */
 static void place(struct ts_gpu *g, uint64_t n_keep, uint64_t most)
 {
@@ -255,8 +258,8 @@ static void place(struct ts_gpu *g, uint64_t n_keep, uint64_t most)
     g->store_bytes = g->n_slots * g->slot_bytes + g->n_places * g->place_bytes;
 }
 
-/* Slots whose shards come over the link while a pass ends: rows are read and written some five
- * times, at forty times the link's speed. */
+/* Returns the number of slots whose shards are sent over the link during the end of a pass, in
+ * which rows are read and written some five times, at forty times the link's speed. */
 static uint64_t slots_for_rows(const struct ts_gpu *g)
 {
     uint64_t most = 0;
@@ -266,10 +269,11 @@ static uint64_t slots_for_rows(const struct ts_gpu *g)
             bytes += g->mode[m].n_rows * ts_gpu_row_bytes(&g->model[k]);
         most = bytes > most ? bytes : most;
     }
-    return (most / 8 + END_BYTES) / ts_gpu_plan_largest(g) * 4 / 3; /* see ts_gpu_early_most */
+    /* prefetched shards take 3/4 of the slots (ts_gpu_early_most) */
+    return (most / 8 + END_BYTES) / ts_gpu_plan_largest(g) * 4 / 3;
 }
 
-/* Half of the memory, and more where a pass's end takes long. */
+/* Chooses slots for half of the memory, and more if the end of a pass takes long. */
 static void choose_slots(struct ts_gpu *g, uint64_t *left)
 {
     const uint64_t fit = *left / ts_gpu_plan_largest(g);
@@ -310,14 +314,15 @@ int ts_gpu_plan_shards(struct ts_gpu *g, uint64_t left, struct ts_err *err)
         most = more(most, n);
     }
     g->place_bytes = ts_gpu_plan_largest(g);
-    if (left / g->place_bytes >= most) { /* all stay; ranges may grow by a quarter */
+    if (left / g->place_bytes >= most) { /* all shards stay; ranges may grow by a quarter */
         const uint64_t want = most + most / 4 + 2, room = left / g->place_bytes;
         g->n_places = want < room ? want : room;
         n_keep = most;
     } else {
         choose_slots(g, &left);
         g->n_places = left / g->place_bytes;
-        n_keep = g->n_places - (g->n_places + 31) / 32; /* the rest: free for shards that move */
+        /* the other places are free, for shards that move */
+        n_keep = g->n_places - (g->n_places + 31) / 32;
     }
     for (uint32_t i = 0; i < g->n_members; i++) {
         g->member[i].free_place = malloc((g->n_places + 1) * sizeof *g->member[i].free_place);

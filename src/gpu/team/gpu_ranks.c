@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several processes that are one team: the numbers of their members, and what they agree on.
+/* Several processes that form one team: the numbers of their members, and decisions that they take
+ * together.
  *
- * A collective of the comm follows an agree without anything in between that may fail, so that a
- * process that has failed meets the others there. During a pass those learn of it by polls
+ * Between `agree` and the next collective of the comm, no step may fail. So a process that has
+ * failed always meets the others in `agree`. During a pass, processes poll for failures of others
  * (gpu_team.c). */
 #include <cuda_runtime.h>
 #include <fcntl.h>
@@ -17,7 +18,7 @@
 #include "gpu/team/gpu_fail.h"
 #include "gpu/team/gpu_team.h"
 
-/* How long a process that ends may take to say so, after its silence was noticed by NCCL. */
+/* Time that a failing process has to report its failure, after NCCL has noticed its silence. */
 #define WORD_NS UINT64_C(2000000000)
 
 static int gather(struct ts_gpu *g, void *array, const uint64_t *byte, struct ts_err *err)
@@ -32,7 +33,8 @@ static int too_many(uint32_t n, struct ts_err *err)
     return ts_fail(err, TS_ELIMIT, "%u processes have more than %u GPUs together", n, TS_MAX_TEAM);
 }
 
-/* All processes get the numbers of each; TS_ENOMEM or none is agreed on. */
+/* Gathers the numbers of members of all processes into first_of. All processes get the same
+ * result. */
 static int count_members(struct ts_gpu *g, uint32_t n_here, struct ts_err *err)
 {
     const uint32_t n = g->comm->n;
@@ -48,7 +50,8 @@ static int count_members(struct ts_gpu *g, uint32_t n_here, struct ts_err *err)
         rc = gather(g, g->first_of, byte, err);
     }
     free(byte);
-    for (uint32_t p = 0, sum = 0; rc == 0 && p <= n; p++) { /* counts become numbers of the first */
+    /* replaces the counts by the number of each process's first member */
+    for (uint32_t p = 0, sum = 0; rc == 0 && p <= n; p++) {
         const uint32_t count = g->first_of[p];
         g->first_of[p] = sum;
         sum += count;
@@ -58,8 +61,8 @@ static int count_members(struct ts_gpu *g, uint32_t n_here, struct ts_err *err)
     return rc;
 }
 
-/* As NCCL tells machines apart, NCCL_HOSTID included: where that differs it takes one GPU of two
- * processes for two. */
+/* Reads the name of the machine in the same way as NCCL, including NCCL_HOSTID: if that differs,
+ * NCCL treats one GPU of two processes as two. */
 static void read_machine(char *ret, size_t size)
 {
     const char *named = getenv("NCCL_HOSTID");
@@ -90,7 +93,8 @@ static int fill_card(int device, struct ts_gpu_card *c, struct ts_err *err)
     return 0;
 }
 
-/* GPUs of one kind have the same bits; sums that each process makes by itself must have them. */
+/* Fails unless all GPUs are of one kind. Each process computes some sums separately, and GPUs of
+ * one kind give the same bits. */
 static int check_names(const struct ts_gpu *g, struct ts_err *err)
 {
     for (uint32_t i = 1; i < g->n_members; i++)
@@ -102,7 +106,7 @@ static int check_names(const struct ts_gpu *g, struct ts_err *err)
     return 0;
 }
 
-/* rc: what came before. */
+/* Gathers the cards of all devices. rc: the result of earlier steps of this process. */
 static int share_cards(struct ts_gpu *g, const int *device, int rc, struct ts_err *err)
 {
     uint64_t first[TS_MAX_TEAM + 1];
@@ -119,7 +123,7 @@ static int share_cards(struct ts_gpu *g, const int *device, int rc, struct ts_er
     return rc == 0 ? check_names(g, err) : rc;
 }
 
-/* Members as far as they are known. */
+/* Allocates all members. Only those of this process have devices. */
 static int make_members(struct ts_gpu *g, const int *device, struct ts_err *err)
 {
     g->member = calloc(g->n_members, sizeof *g->member);
@@ -133,7 +137,7 @@ static int make_members(struct ts_gpu *g, const int *device, struct ts_err *err)
     return 0;
 }
 
-/* How many there are, and which of them are here. */
+/* Sets the number of members, and which of them are in this process. */
 static int number_members(struct ts_gpu *g, struct ts_comm *comm, uint32_t n_here,
                           struct ts_err *err)
 {
@@ -142,7 +146,7 @@ static int number_members(struct ts_gpu *g, struct ts_comm *comm, uint32_t n_her
         g->n_members = n_here;
         return 0;
     }
-    if (comm->ops == NULL) { /* a plan, of processes that have as many GPUs each */
+    if (comm->ops == NULL) { /* a plan, in which all processes have equally many GPUs */
         if (comm->n > TS_MAX_TEAM / n_here)
             return too_many(comm->n, err);
         g->is_plan = 1;
@@ -191,7 +195,7 @@ int ts_gpu_ranks_share(const struct ts_gpu *g)
     return 0;
 }
 
-/* A process that has too little memory for so many models. */
+/* The result of a process for a number of models: TS_ELIMIT with its message, or 0. */
 struct limit {
     int rc;
     char text[500];
@@ -219,7 +223,7 @@ int ts_gpu_ranks_settle(struct ts_gpu *g, int rc, struct ts_err *err)
         hard = gather(g, all, byte, err);
     for (uint32_t p = 0; p < g->comm->n && hard == 0; p++)
         if (all[p].rc < 0 && rc == TS_ELIMIT)
-            hard = TS_ELIMIT; /* its own sentence is in err */
+            hard = TS_ELIMIT; /* err already has the message of this process */
         else if (all[p].rc < 0)
             hard = ts_fail(err, TS_ELIMIT, "as rank %u says: %s", p, all[p].text);
     free(all);
@@ -233,7 +237,7 @@ int ts_gpu_ranks_least(struct ts_gpu *g, uint64_t *x, struct ts_err *err)
     int rc;
     if (g->comm == NULL)
         return 0;
-    for (uint32_t p = 0; p <= g->comm->n; p++) /* a process has a member at least */
+    for (uint32_t p = 0; p <= g->comm->n; p++) /* every process has at least one member */
         byte[p] = p * sizeof *all;
     all[g->comm->rank] = *x;
     rc = gather(g, all, byte, err);
@@ -262,7 +266,7 @@ void ts_gpu_ranks_link(struct ts_gpu *g)
 
 /* ---- passes ---- */
 
-/* Whether another process says within a moment that it ends. */
+/* Waits up to WORD_NS for another process to report that it stops. Returns whether one did. */
 static int hears_word(struct ts_gpu *g)
 {
     static const struct timespec moment = { 0, 1000000 };
@@ -284,7 +288,8 @@ int ts_gpu_ranks_end(struct ts_gpu *g, int rc, struct ts_err *err)
         rc = ts_fail(err, TS_ESTOP, "another rank has stopped");
     rc = g->comm->ops->agree(g->comm, rc, err);
     g->ended = rc < 0;
-    if (rc < 0 && g->exchange != NULL) /* others are not there any more to close it together */
+    /* the other processes may be gone, so it cannot be closed together */
+    if (rc < 0 && g->exchange != NULL)
         ts_exchange_abort(g->exchange);
     return rc;
 }

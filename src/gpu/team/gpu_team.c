@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The members' threads: runs a job on all of them, barriers, waits that end when another member
+/* The members' threads: jobs on all of them, barriers, and waits that end when another member
  * fails. */
 #include <cuda_runtime.h>
 #include <sched.h>
@@ -15,8 +15,8 @@
  * that time; waits for a disk do not, and sleep. */
 #define LOOKS           20000
 #define SLEEP_NS        20000
-#define POLL_NS         1000000 /* other processes are looked after */
-#define LOOKS_PER_CHECK 64 /* asking NCCL for its failures takes a lock, so it is done less often */
+#define POLL_NS         1000000 /* time between polls for failures of other processes */
+#define LOOKS_PER_CHECK 64      /* NCCL is asked for failures less often, as that takes a lock */
 
 void ts_gpu_team_pause(uint32_t *n)
 {
@@ -29,8 +29,8 @@ void ts_gpu_team_pause(uint32_t *n)
 
 static void fail_all(struct ts_gpu *g, int rc, const struct ts_err *err);
 
-/* Whether another process has given up. In jobs without a feed no process waits for others, and
- * each goes on to where all meet. */
+/* Fails all members if another process has failed. In jobs without a feed, no process waits for
+ * others, and each continues to the next collective call. */
 static void look_around(struct ts_gpu *g)
 {
     struct ts_gpu_team *t = &g->team;

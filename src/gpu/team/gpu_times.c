@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Evaluates the logs of a pass: the times of each device, the spans of the trace, and the cost of
- * each member's range. */
+/* Evaluates the logs of a pass: times of each device, spans of the trace, and the cost of each
+ * member's range. */
 #include "base/trace.h"
 #include "gpu/pass/gpu_pass.h"
 
-/* Sets the start of each gather to the time at which the last member reached it. Before that NCCL's
- * kernel only waits. */
+/* Sets the start of each gather to the time at which the last member reached it, since NCCL's
+ * kernel only waits before that. */
 static void align_exchanges(struct ts_gpu *g)
 {
-    enum { MOST = 4 * (TS_GPU_CHUNKS + TS_GPU_MODELS) }; /* exchanges of a pass, and more */
+    enum { MOST = 4 * (TS_GPU_CHUNKS + TS_GPU_MODELS) }; /* more than the exchanges of a pass */
     uint64_t start[MOST] = { 0 };
     if (g->exchange == NULL || ts_exchange_used(g->exchange) != TS_EXCHANGE_NCCL)
         return;
@@ -64,9 +64,9 @@ static void add_up(const struct ts_gpu_pass *p, uint64_t total_ns, struct ts_dev
     };
 }
 
-/* Finds the cost of each member's range: its time per nonzero times the nonzeros of its range. A
- * member that helped others has computed more nonzeros than its range has, and one that was helped
- * fewer. A member that computed nothing gets the average cost. */
+/* Computes the cost of each member's range: the member's time per nonzero, times the nonzeros of
+ * its range. A member that helped others has computed more nonzeros than its range has, and one
+ * that was helped fewer. A member that computed nothing gets the average cost. */
 static void range_times(const struct ts_gpu *g, const struct ts_gpu_pass *pass, uint64_t *ret)
 {
     const unsigned works = 1u << TS_GPU_COPY | 1u << TS_GPU_KERNEL;

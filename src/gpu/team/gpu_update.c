@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sends to a device what an update of rows needs: a matrix and, if the update reads old rows, the
- * table of columns and an inverse. */
+/* Sends the data of a row update to a device: a matrix and, if the update reads old rows, the table
+ * of columns and an inverse. */
 #include <math.h>
 #include <string.h>
 
 #include "gpu/rows/dense_kernel.h"
 #include "gpu/team/gpu_device.h"
 
-/* rank x rank values to the model's `w`, as ld x ld. */
+/* Sends rank x rank values to the model's `w`, where they are ld x ld with zeros. */
 static ts_gpu_error send_matrix(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                                 const double *from)
 {
@@ -20,7 +20,7 @@ static ts_gpu_error send_matrix(const struct ts_gpu_model *of, struct ts_gpu_mem
     return ts_dense_copy(my->w, my->host, bytes, me->dense);
 }
 
-/* Steps and weights of the columns, zeros from the rank on. */
+/* Fills the table of columns for steps of coordinate descent; entries from the rank on are zero. */
 static void fill_table(const struct ts_gpu_model *of, const struct ts_row_update *update,
                        double *table)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A first run of every kernel that a member may need, so that its code is loaded and the memory it
- * takes is counted. */
+/* A first launch of every kernel that a member may need, so that its code is loaded and its memory
+ * can be measured. */
 #include <cuda_runtime.h>
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@
 #include "gpu/rows/simplex_kernel.h"
 #include "gpu/sparse/weigh_kernel.h"
 
-/* Packs a shard of one nonzero into the memory where parts of a Gram matrix will be. */
+/* Packs a shard of one nonzero into the memory for parts of a Gram matrix. */
 static int pack_one(const struct ts_gpu *g, struct ts_gpu_member *me, struct ts_disk_shard *entry,
                     struct ts_err *err)
 {
@@ -34,7 +34,7 @@ static int pack_one(const struct ts_gpu *g, struct ts_gpu_member *me, struct ts_
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, "copying to the GPU");
 }
 
-/* Runs those kernels for products in float64 that this tensor needs. */
+/* Launches the kernels for products in float64 that this tensor needs. */
 static ts_gpu_error warm_wide(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                               struct ts_gpu_mttkrp *args)
 {
@@ -58,7 +58,7 @@ static ts_gpu_error warm_wide(const struct ts_gpu_model *of, struct ts_gpu_membe
     return e;
 }
 
-/* Of a model of counts; the rows that it leaves do not matter. */
+/* Launches the kernels for a model of counts. The rows that they compute are not used. */
 static ts_gpu_error warm_weigh(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                                const struct ts_gpu_mttkrp *args)
 {
@@ -75,7 +75,7 @@ static ts_gpu_error warm_weigh(const struct ts_gpu_model *of, struct ts_gpu_memb
     return e;
 }
 
-/* Where cells may be held out. */
+/* Launches the kernels for held-out cells. */
 static ts_gpu_error warm_held(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                               const struct ts_gpu_mttkrp *args)
 {
@@ -107,7 +107,8 @@ static ts_gpu_error warm_product(const struct ts_gpu_model *of, struct ts_gpu_me
                         me->dense));
     if (my->apart != NULL && my->phi != NULL)
         TRY(e, warm_weigh(of, me, &args));
-    if (g->observes || g->descends || g->holds_out) /* singular vectors to start from, too */
+    /* descends: computing singular vectors for the start also needs them */
+    if (g->observes || g->descends || g->holds_out)
         TRY(e, warm_held(of, me, &args));
     if (my->score_share != NULL)
         TRY(e, ts_gpu_scores_warm(of, me, &args));
@@ -118,14 +119,15 @@ static ts_gpu_error warm_product(const struct ts_gpu_model *of, struct ts_gpu_me
     return e == cudaSuccess && g->precision == TS_FLOAT32 ? warm_wide(of, me, &args) : e;
 }
 
-/* Solves need shared memory for whole rows; where there is none for rows as long, only products
- * are wanted. */
+/* Whether rows can be solved for: whole rows must fit in shared memory. Otherwise the run only
+ * needs products. */
 static int solves(const struct ts_gpu_model *of, const struct ts_gpu_member *me)
 {
     return of->ld <= ts_dense_most(me->device);
 }
 
-/* What a graph takes of the driver is memory, too. */
+/* Arguments of a copy that is launched as a graph, so that the driver's memory for graphs is
+ * measured too. */
 struct small_copy {
     const struct ts_gpu_replica *my;
     uint64_t bytes;
@@ -175,7 +177,7 @@ static ts_gpu_error warm_dense(const struct ts_gpu_model *of, struct ts_gpu_memb
     return e;
 }
 
-/* Descends on a row of zeros, which stays. */
+/* Launches the updates that read the old rows on a row of zeros, which does not change. */
 static ts_gpu_error warm_own(const struct ts_gpu_model *of, struct ts_gpu_member *me)
 {
     const struct ts_gpu *g = of->gpu;
@@ -212,7 +214,8 @@ static ts_gpu_error warm_own(const struct ts_gpu_model *of, struct ts_gpu_member
     return e == cudaSuccess ? ts_descend_keep(&d, me->dense) : e;
 }
 
-/* Of one cell, with what there is in tables. */
+/* Launches the products of a dense tensor on one cell, with the contents of the tables as they
+ * are. */
 static ts_gpu_error warm_products(struct ts_gpu *g, struct ts_gpu_member *me)
 {
     const struct ts_cells_shape *s = &g->cells->shape;
@@ -227,7 +230,7 @@ static ts_gpu_error warm_products(struct ts_gpu *g, struct ts_gpu_member *me)
     return e;
 }
 
-/* The kernels of a dense tensor. */
+/* Launches the kernels for a dense tensor. */
 static ts_gpu_error warm_cells(struct ts_gpu *g, struct ts_gpu_member *me)
 {
     const struct ts_gpu_model *of = &g->model[0];
@@ -264,8 +267,8 @@ int ts_gpu_device_warm(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, st
         shard.n_blocks = entry.n_blocks;
         shard.nnz = entry.nnz;
     }
-    for (uint32_t k = 0; k < g->n_models && g->cells == NULL; k++) /* the first model's `parts` are
-                                                                    * the shard */
+    /* the first model's `parts` hold the shard */
+    for (uint32_t k = 0; k < g->n_models && g->cells == NULL; k++)
         TRY(e, warm_product(&g->model[k], me, &shard));
     for (uint32_t k = 0; k < g->n_models; k++) {
         TRY(e, warm_dense(&g->model[k], me));

@@ -13,7 +13,7 @@
  *   owner    the slabs own slots and memory. A slab is lent until the next call of next, rewind or
  *            free; with `hold`, until `hold` further calls of next
  *   units    bytes; host memory stays below the budget given
- *   threads called by one thread
+ *   threads  called by one thread
  *   errors   0/1 or a negative ts_code; after a failure every further call of next returns the same
  *            code
  */
