@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* anywhere.h - marks functions of headers that kernels call, too. */
+/* anywhere.h - TS_ANYWHERE marks functions in headers that host code and CUDA kernels call. */
 #ifndef TS_BASE_ANYWHERE_H
 #define TS_BASE_ANYWHERE_H
 

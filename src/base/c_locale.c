@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The C locale, made once, and threads that use it for a while. */
+/* Makes the C locale once, and switches threads to it and back. */
 #include "base/c_locale.h"
 
 #include <pthread.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* c_locale.h - text of numbers with a decimal point, whatever locale the program around us has set.
+/* c_locale.h - reads and writes numbers with a decimal point, in any locale of the calling program.
  *
  * The engine reads and writes numbers with a decimal point; in the locale of many countries strtod
- * and printf use a comma. Numbers are read by ts_strtod. A thread prints numbers for programs, and
- * sentences, between enter and leave.
+ * and printf use a comma. Numbers are read by ts_strtod. A thread prints numbers and messages
+ * between enter and leave.
  *
  *   owner    the C locale is made once and stays
  *   threads  any; enter and leave change only the calling thread, and may be nested
- *   errors   none: a C library without locales of threads is taken to use the C locale
+ *   errors   none: a C library without locales per thread is assumed to use the C locale
  */
 #ifndef TS_BASE_C_LOCALE_H
 #define TS_BASE_C_LOCALE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers to text: whole numbers two digits at a time, floats by integers of 128 bits or by exact
- * float64 arithmetic where that is certain, else by printf. */
+/* Converts numbers to text: whole numbers two digits at a time, floats by 128-bit integers or exact
+ * float64 arithmetic if the result is certain, otherwise by printf. */
 #include "base/decimal.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ static inline uint32_t n_digits(uint64_t x)
     }
 }
 
-/* Eight digits, none of which waits for another pair. */
+/* Writes eight digits of x, as independent pairs. */
 static inline void put_8_digits(char *to, uint32_t x)
 {
     const uint32_t high = x / 10000, low = x % 10000;
@@ -46,7 +46,7 @@ static inline void put_8_digits(char *to, uint32_t x)
     memcpy(to + 6, pairs + 2 * (low % 100), 2);
 }
 
-/* The n digits of x, all of them. */
+/* Writes the n decimal digits of x. Returns the end. */
 static inline char *put_digits(char *at, uint32_t n, uint64_t x)
 {
     char *end = at + n, *to = end;
@@ -76,7 +76,7 @@ struct decimal {
     int exp10;
 };
 
-/* At the end, `n` at a time. */
+/* Removes zeros at the end of d, n digits at a time; power is 10^n. */
 static inline void drop_zeros(struct decimal *d, uint64_t power, int n)
 {
     while (d->digits % power == 0 && d->digits > 0) {
@@ -93,7 +93,7 @@ static char *put_exponent(char *at, int exponent)
     return ts_decimal_u64(at, (uint64_t)abs(exponent));
 }
 
-/* Writes d, with a point or an exponent where the size asks for it. */
+/* Writes d, with a point or an exponent if its size requires that. Returns the end. */
 static char *put_decimal(char *at, struct decimal d)
 {
     int n, point; /* digits, and how many of them come before the point */
@@ -113,7 +113,8 @@ static char *put_decimal(char *at, struct decimal d)
         memset(end, '0', (size_t)(point - n));
         return at + point;
     }
-    end = put_digits(at + 1, (uint32_t)n, d.digits); /* the first ones make way for the point */
+    /* the digits before the point are moved below */
+    end = put_digits(at + 1, (uint32_t)n, d.digits);
     if (point > 0 && point <= 16) {
         for (int i = 0; i < point; i++)
             at[i] = at[i + 1];
@@ -125,8 +126,8 @@ static char *put_decimal(char *at, struct decimal d)
     return put_exponent(n > 1 ? end : at + 1, point - 1);
 }
 
-/* What numbers that are scaled by a power of ten consist of: x * 10^power in units of 2^-64,
- * rounded down, and half of the distance from x to its neighbours, likewise. */
+/* A number x scaled by a power of ten: x * 10^power in units of 2^-64, rounded down, and half of
+ * the distance from x to its neighbours in the same unit. */
 __extension__ typedef unsigned __int128 u128;
 
 struct scaled {
@@ -134,12 +135,12 @@ struct scaled {
     int power;
 };
 
-#define MAX_POWER_OF_5 55 /* the last that 128 bits hold */
+#define MAX_POWER_OF_5 55 /* the highest power of 5 that fits in 128 bits */
 
 #define FIVES_4(x)  x, 5 * x, 25 * x, 125 * x
 #define FIVES_14(x) FIVES_4(x), FIVES_4(625 * x), FIVES_4(390625 * x), 244140625 * x, 1220703125 * x
 
-#define LAST_FIVE 27 /* the last of 64 bits */
+#define LAST_FIVE 27 /* the highest power of 5 that fits in 64 bits */
 
 static u128 power_of_5(int n)
 {
@@ -151,15 +152,15 @@ static u128 power_of_5(int n)
            (left <= LAST_FIVE ? 1 : 5);
 }
 
-/* (high * 2^128 + low) / 2^shift, rounded down, where that has 128 bits; a negative shift
+/* (high * 2^128 + low) / 2^shift, rounded down, if that fits in 128 bits. A negative shift
  * multiplies. */
 static u128 shift_right(uint64_t high, u128 low, int shift)
 {
     return shift <= 0 ? low << -shift : low >> shift | (u128)high << (128 - shift);
 }
 
-/* x > 0 so that it has `digits` digits before the point, or one more. Returns 0 where 128 bits do
- * not do, and of powers of two, which are nearer to the neighbour below. */
+/* Scales x > 0 so that it has `digits` digits before the point, or one more. Returns 0 if 128 bits
+ * are not enough, and for powers of two, whose lower neighbour is nearer. */
 static int scale(double x, int is_single, int digits, struct scaled *ret)
 {
     const int unused = is_single ? 29 : 0; /* bits of the mantissa */
@@ -169,7 +170,7 @@ static int scale(double x, int is_single, int digits, struct scaled *ret)
     memcpy(&word, &x, sizeof word);
     mantissa = (word & ((UINT64_C(1) << 52) - 1)) | UINT64_C(1) << 52;
     exp2 = (int)(word >> 52) - 1075; /* x = mantissa * 2^exp2 */
-    /* 1233 / 4096 is the logarithm of 2: of these exponents exactly enough */
+    /* 1233 / 4096 approximates the decimal logarithm of 2, precisely enough for these exponents */
     ret->power = digits - 1 - ((exp2 + 52) * 1233 >> 12);
     shift = -(exp2 + ret->power);
     if (x < 0x1p-126 || mantissa == UINT64_C(1) << 52 || ret->power < 0 ||
@@ -183,10 +184,10 @@ static int scale(double x, int is_single, int digits, struct scaled *ret)
     return 1;
 }
 
-#define SLACK 4u /* upper bound of what rounding down has lost */
+#define SLACK 4u /* upper bound of the error from rounding down */
 
-/* The multiple of `unit` that is nearest to s: 1 and *ret where it is nearer than the middles
- * between neighbours are; 0 where it is not, -1 where rounding would decide. */
+/* Finds the multiple of `unit` that is nearest to s. Returns 1 and *ret if it lies between the
+ * middles to the neighbours of s, 0 if it does not, -1 if rounding errors would decide. */
 static inline int nearest_multiple(const struct scaled *s, uint64_t unit, struct decimal *ret)
 {
     const uint64_t whole = (uint64_t)(s->x >> 64), left = whole % unit;
@@ -200,10 +201,10 @@ static inline int nearest_multiple(const struct scaled *s, uint64_t unit, struct
     return 1;
 }
 
-/* The shortest decimal of x > 0: the multiple of the largest power of ten between the middles.
- * These are at most 44 apart, of float32 at most 239, so that of a larger power there is none but
- * what one of 100 or 1000 finds, with zeros that are dropped later. Returns 0 where rounding would
- * decide. */
+/* Finds the shortest decimal of x > 0: a multiple of the largest possible power of ten between the
+ * middles to the neighbours of x. The middles are at most 44 apart, for float32 at most 239. So
+ * multiples of 100 or 1000 include those of larger powers, whose zeros are dropped later. Returns 0
+ * if rounding errors would decide. */
 static int shortest_scaled(double x, int is_single, struct decimal *ret)
 {
     struct scaled s;
@@ -229,10 +230,10 @@ static int near_middle(double q)
     return (bits & mask) - (middle - 2) <= 4;
 }
 
-/* Finds the shortest decimal of x > 0 by float64 arithmetic where that is certain: 0 and *ret.
- * Otherwise returns the fewest digits that it may have. Digits (at most 15) and power are exact, so
- * their product or quotient has one rounding, as in a program that reads the text (Clinger, "How to
- * Read Floating Point Numbers Accurately", PLDI 1990). */
+/* Finds the shortest decimal of x > 0 by float64 arithmetic. Returns 0 and *ret if the result is
+ * certain, otherwise the fewest digits that it may have. Digits (at most 15) and power are exact,
+ * so their product or quotient has one rounding, as in a program that reads the text (Clinger, "How
+ * to Read Floating Point Numbers Accurately", PLDI 1990). */
 static int shortest_exact(double x, int is_single, struct decimal *ret)
 {
     const int most = is_single ? 9 : 15;
@@ -254,7 +255,8 @@ static int shortest_exact(double x, int is_single, struct decimal *ret)
     return most + 1;
 }
 
-/* The same by printing and reading back, with n digits, then more. */
+/* Finds the shortest decimal by printing x with n digits and reading it back, then with more
+ * digits. */
 static struct decimal shortest_tried(double x, int is_single, int n)
 {
     struct decimal d = { 0, 0 };

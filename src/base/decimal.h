@@ -5,9 +5,9 @@
  * float32 or float64 (of those, the nearest). Whole numbers below 1e15 are written without a
  * point, others with an exponent when that is below -5 or above 15.
  *
- *   owner    the caller's buffer of TS_DECIMAL_CHARS; nothing is put behind the text
+ *   owner    the caller's buffer of TS_DECIMAL_CHARS; the text has no NUL at its end
  *   threads  pure
- *   errors   none; what is not finite becomes "nan", "inf" or "-inf"
+ *   errors   none; numbers that are not finite become "nan", "inf" or "-inf"
  */
 #ifndef TS_BASE_DECIMAL_H
 #define TS_BASE_DECIMAL_H
@@ -16,7 +16,7 @@
 
 #define TS_DECIMAL_CHARS 32
 
-/* Each returns the end of the text. */
+/* Each function writes a number to `at`, and returns the end of the text. */
 char *ts_decimal_u64(char *at, uint64_t x);
 char *ts_decimal_f32(char *at, float x);
 char *ts_decimal_f64(char *at, double x);

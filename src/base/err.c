@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writes the sentence of a failure into a struct ts_err, shortened in the middle where it is too
+/* Writes the message of a failure to a struct ts_err, and shortens it in the middle if it is too
  * long. */
 #include "base/err.h"
 
@@ -11,15 +11,15 @@
 #include "base/setting.h"
 
 #define WHOLE_CHARS 12288u /* two paths of PATH_MAX and the words around them */
-#define HEAD_CHARS  300u   /* kept of the start of a sentence that is too long */
+#define HEAD_CHARS  300u   /* bytes that are kept of the start of a message that is too long */
 
 static int inside_character(char c) /* whether a byte of UTF-8 is not the first of a character */
 {
     return ((unsigned char)c & 0xc0) == 0x80;
 }
 
-/* Shortens a sentence in the middle, between characters: its end says what went wrong, and a path
- * ends in the name of the file. */
+/* Shortens a message in the middle, between characters, because its end says what went wrong, and
+ * the end of a path is the name of the file. */
 static void keep_ends(const char *whole, size_t len, char *text, size_t size)
 {
     static const char gap[] = "...";
@@ -38,7 +38,7 @@ static void keep_ends(const char *whole, size_t len, char *text, size_t size)
     memcpy(text + head + sizeof gap - 1, whole + tail, len - tail + 1);
 }
 
-/* The arguments may point into err->text, so that is written last. */
+/* err->text is written last, since the arguments may point into it. */
 static int write_sentence(struct ts_err *err, int code, int sys, const char *fmt, va_list ap)
 {
     char whole[WHOLE_CHARS];

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* err.h - how a failure travels: a negative code as return value, one sentence in a struct ts_err.
+/* err.h - failures: functions return a negative code, and write a message of one sentence to a
+ * struct ts_err.
  *
- * The function that first sees a failure writes the sentence, with file, position, found and
- * expected, and with marks for what a user may set (setting.h); callers pass code and sentence up
+ * The function that first detects a failure writes the message: the file, the position, what was
+ * found and expected, and marks for names of settings (setting.h). Callers return code and message
  * unchanged. Only tools print, and only tools exit.
  *
- *   owner    the caller owns the struct ts_err; a NULL err is allowed and drops the sentence
+ *   owner    the caller owns the struct ts_err; a NULL err is allowed and drops the message
  *   threads  one ts_err belongs to one thread at a time
  */
 #ifndef TS_BASE_ERR_H
@@ -30,8 +31,8 @@ struct ts_err {
     char text[1024]; /* one sentence, no newline */
 };
 
-/* Fills err (when not NULL) and returns code. A sentence that is too long is shortened in the
- * middle, so that the end of a long path and what went wrong stay. */
+/* Fills err (if not NULL) and returns code. A message that is too long is shortened in the middle,
+ * so that the end of a long path and the reason remain. */
 int ts_fail(struct ts_err *err, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

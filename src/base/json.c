@@ -42,7 +42,7 @@ int ts_json_acts(uint32_t c)
            (c >= 0xe0000 && c <= 0xe007f);
 }
 
-/* \u and the code point; beyond the first plane as two surrogates. */
+/* Writes \u and the code point, or two surrogates for a code point beyond the first plane. */
 static void escape(FILE *to, uint32_t c)
 {
     if (c < 0x10000)
@@ -51,8 +51,8 @@ static void escape(FILE *to, uint32_t c)
         fprintf(to, "\\u%04x\\u%04x", 0xd7c0 + (c >> 10), 0xdc00 + (c & 0x3ff));
 }
 
-/* File names and labels are bytes: what is not UTF-8 is read as Latin-1, so a line always
- * parses. */
+/* Writes a string. File names and labels may be any bytes: those that are not UTF-8 are taken as
+ * Latin-1, so that the output is always valid. */
 static void quote(FILE *to, const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
@@ -129,7 +129,7 @@ void ts_json_seal(struct ts_json *j, char *const *text, const size_t *n)
     char sum[17];
     ts_json_u64(j, "file_version", TS_JSON_FILE_VERSION);
     if (fflush(j->to) != 0)
-        return; /* there is no memory, as ferror tells */
+        return; /* out of memory, which ferror reports */
     snprintf(sum, sizeof sum, "%016" PRIx64, (uint64_t)XXH3_64bits(*text, *n));
     ts_json_str(j, "file_checksum", sum);
 }

@@ -51,7 +51,7 @@ static char *put_utf8(char *to, uint32_t c)
     return to;
 }
 
-/* \uXXXX behind p->at; a NUL would end the text early and is refused. */
+/* Parses \uXXXX after p->at. A NUL is rejected, since it would end the text early. */
 static int parse_code(struct parser *p, uint32_t *ret)
 {
     char digits[5] = "", *end;
@@ -65,7 +65,7 @@ static int parse_code(struct parser *p, uint32_t *ret)
     return 0;
 }
 
-/* Decodes a string in place: an escape is longer than the character that it stands for. */
+/* Decodes a string in place, as an escape is longer than its character. */
 static int parse_string(struct parser *p, const char **ret)
 {
     static const char *const from = "\"\\/bfnrt", *const into = "\"\\/\b\f\n\r\t";
@@ -105,7 +105,7 @@ static int parse_string(struct parser *p, const char **ret)
     return 0;
 }
 
-/* A number, true, false or null. */
+/* Parses a number, true, false or null. */
 static int parse_word(struct parser *p, struct ts_json_value *v)
 {
     const size_t n = strcspn(p->at, ",]} \t\n\r");
@@ -179,7 +179,7 @@ static int parse_members(struct parser *p, struct ts_json_value *v, char close, 
 static int parse_value(struct parser *p, const char *key, uint32_t depth,
                        struct ts_json_value **ret)
 {
-    struct ts_json_value *v = &p->value[p->used++]; /* there are enough: see count_values */
+    struct ts_json_value *v = &p->value[p->used++]; /* count_values has counted enough */
     v->key = key;
     *ret = v;
     skip_blanks(p);
@@ -200,7 +200,8 @@ static int parse_value(struct parser *p, const char *key, uint32_t depth,
     }
 }
 
-/* Every value but the first stands behind one of these. */
+/* Returns an upper bound of the number of values: every value except the first one follows one of
+ * the counted characters. */
 static size_t count_values(const char *text, size_t n)
 {
     size_t count = 1;
@@ -209,7 +210,7 @@ static size_t count_values(const char *text, size_t n)
     return count;
 }
 
-/* Closes fd. */
+/* Reads the open file, and closes fd. */
 static int read_bytes(int fd, const char *path, struct ts_json_doc *d, struct ts_err *err)
 {
     struct stat st;
@@ -244,13 +245,13 @@ static int read_bytes(int fd, const char *path, struct ts_json_doc *d, struct ts
     return 0;
 }
 
-/* A file has both members of its end, or is of 0.2.0 or before and has neither: one changed byte
- * cannot hide both. */
+/* Checks version and checksum at the end of a file. Files of 0.2.0 and before have neither. A file
+ * with only one of them is damaged: one changed byte cannot hide both. */
 static int check_seal(const char *path, const struct ts_json_doc *d, struct ts_err *err)
 {
     const struct ts_json_value *version = ts_json_get(d->value, "file_version");
     const struct ts_json_value *sum = ts_json_get(d->value, "file_checksum");
-    const size_t room = sizeof TS_JSON_SEAL - 1 + 16 + 3; /* with "}\n */
+    const size_t room = sizeof TS_JSON_SEAL - 1 + 16 + 3; /* the digits, a quote, } and a newline */
     const char *seal = d->raw + d->bytes - room;
     char found[17];
     if (version == NULL && sum == NULL)
@@ -299,7 +300,7 @@ static int parse(const char *path, struct ts_json_doc *d, struct ts_err *err)
     return rc == 0 ? check_seal(path, d, err) : rc;
 }
 
-/* Closes fd. */
+/* Reads the open file, and closes fd. */
 static int read_open(int fd, const char *path, struct ts_json_doc *ret, struct ts_err *err)
 {
     struct ts_json_doc d = { 0 };
@@ -357,7 +358,8 @@ int ts_json_check(const char *path, const void *bytes, size_t n, struct ts_err *
 void ts_json_free(struct ts_json_doc *d)
 {
     const size_t n = d->value == NULL ? 0 : count_values(d->raw, d->bytes);
-    for (size_t i = 0; i < n; i++) /* a word has its own text, a string's lies in the file's */
+    /* the text of a word was allocated, that of a string is part of the file's */
+    for (size_t i = 0; i < n; i++)
         if (d->value[i].kind == TS_JSON_NUMBER || d->value[i].kind == TS_JSON_BOOL ||
             d->value[i].kind == TS_JSON_NULL)
             free((void *)(uintptr_t)d->value[i].text);

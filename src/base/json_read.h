@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* json_read.h - reads JSON that this program wrote: run.json, models.json, status.json. The file is
- * untrusted. Its version and checksum (ts_json_seal) must be right; files of 0.2.0 and before have
- * neither.
+/* json_read.h - reads JSON that this program wrote: run.json, models.json, status.json. Files are
+ * not trusted. Their version and checksum (ts_json_seal) are checked; files of 0.2.0 and before
+ * have neither.
  *
  *   owner    the document owns its values until ts_json_free
- *   threads  any, once it is read
+ *   threads  any, after reading
  *   errors   TS_EIO, TS_EBUSY (the directory was replaced), TS_ENOMEM, or TS_EFORMAT with file and
  *            byte
  */
@@ -29,7 +29,7 @@ enum ts_json_kind {
 struct ts_json_value {
     enum ts_json_kind kind;
     const char *key;  /* key of a member of an object; NULL in an array */
-    const char *text; /* a string, decoded; a number or bool, as it stands in the file */
+    const char *text; /* a decoded string; or a number or bool as in the file */
     double number;    /* for a bool: 0 or 1 */
     uint32_t n;       /* members of an array or object */
     const struct ts_json_value *first, *next;
@@ -38,7 +38,7 @@ struct ts_json_value {
 struct ts_json_doc {
     char *text;
     struct ts_json_value *value; /* all values; the first is the whole document */
-    char *raw;                   /* the file as it is */
+    char *raw;                   /* the unchanged bytes of the file */
     size_t bytes;
 };
 
@@ -51,20 +51,23 @@ int ts_json_read_in(const struct ts_open_dir *dir, const char *name, struct ts_j
 int ts_json_of(const char *path, const void *bytes, size_t n, struct ts_json_doc *ret,
                struct ts_err *err);
 
-/* Makes the same checks for n bytes that somebody else parses. Returns 0, 1 if they have neither
- * version nor checksum, or a failure. `path` is for messages. */
+/* Checks version and checksum of n bytes, without parsing them. Returns 0, 1 if they have neither,
+ * or a failure. path: for messages. */
 int ts_json_check(const char *path, const void *bytes, size_t n, struct ts_err *err);
-void ts_json_free(struct ts_json_doc *d); /* an all-zero one is fine */
+void ts_json_free(struct ts_json_doc *d); /* d may be all zeros */
 
-/* The member of that name, or NULL; also when `of` is NULL or no object. */
+/* Returns the member `key`, or NULL if it does not exist, or if `object` is NULL or not an
+ * object. */
 const struct ts_json_value *ts_json_get(const struct ts_json_value *object, const char *key);
 
-/* The text of a member, or `otherwise` if it does not exist. ts_json_number: its number, or 0. */
+/* Returns the text of a member, or `otherwise` if it does not exist. ts_json_number returns its
+ * number, or 0. */
 const char *ts_json_text(const struct ts_json_value *object, const char *key,
                          const char *otherwise);
 double ts_json_number(const struct ts_json_value *object, const char *key);
 
-/* The number of a member, without fraction. 0 if it does not exist or is out of range. */
+/* Returns the number of a member, without fraction, or 0 if it does not exist or is out of
+ * range. */
 uint32_t ts_json_u32(const struct ts_json_value *object, const char *key);
 
 #endif

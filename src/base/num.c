@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers in the form that people read: three significant digits and a unit. */
+/* Formats numbers for people: three significant digits and a unit. */
 #include "base/num.h"
 
 #include <inttypes.h>
@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_SECONDS 1e9 /* some thirty years */
+#define MOST_SECONDS 1e9 /* the largest time that is printed: some thirty years */
 
-/* Three significant digits of 0 <= x < 1024, without an exponent. */
+/* Writes three significant digits of 0 <= x < 1024, without an exponent. */
 static int three(char *buf, double x)
 {
     return snprintf(buf, TS_NUM_CHARS, "%.*f", x < 9.995 ? 2 : x < 99.95 ? 1 : 0, x);
@@ -49,7 +49,7 @@ char *ts_num_short(char *buf, double x)
 {
     static const char letters[] = "kMGTPE";
     int i = -1;
-    if (!(fabs(x) < 1e21)) { /* also when x is not a number */
+    if (!(fabs(x) < 1e21)) { /* also true if x is NaN */
         snprintf(buf, TS_NUM_CHARS, "%.3g", x);
         return buf;
     }

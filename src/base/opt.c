@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Parses a command line by an option table, and offers the nearest name for one that is unknown. */
+/* Parses a command line by an option table, and suggests the nearest name for an unknown one. */
 #include "base/opt.h"
 
 #include <errno.h>
@@ -10,9 +10,9 @@
 
 /* ---- nearest name ---- */
 
-#define MAX_WORD 63 /* nobody mistypes a longer word */
+#define MAX_WORD 63 /* longer words get no suggestion */
 
-/* Edits (insert, delete, replace, swap of neighbours) between two words. */
+/* Returns the number of edits (insert, delete, replace, swap of neighbours) between two words. */
 static uint32_t distance(const char *a, const char *b)
 {
     uint32_t row[3][MAX_WORD + 1];
@@ -62,8 +62,8 @@ const char *ts_opt_nearest(const char *word, const char *const names[])
 
 /* ---- numbers ---- */
 
-/* The factor of the suffix at `end`, or 0 when it is not a suffix. Powers of `base`, 1000 or
- * 1024. */
+/* Returns the factor of the suffix at `end`, a power of `base` (1000 or 1024), or 0 if it is not a
+ * suffix. */
 static uint64_t suffix(const char *end, uint64_t base)
 {
     static const char letters[] = "KMGTP";
@@ -79,7 +79,7 @@ static uint64_t suffix(const char *end, uint64_t base)
     return factor;
 }
 
-/* 0, or -1 when text is not a whole number up to 2^64 - 1. */
+/* Parses a whole number up to 2^64 - 1. Returns 0, or -1 if text is not one. */
 static int parse_u64(const char *text, uint64_t base, uint64_t *ret)
 {
     const size_t digits = strspn(text, "0123456789");
@@ -116,8 +116,8 @@ int ts_opt_size(const char *text, uint64_t *ret, struct ts_err *err)
 
 #define MS_NS UINT64_C(1000000)
 
-/* Parses a duration: 0, or -1. Larger units come first. The last unit is compared as a whole word,
- * so that "ms" is not taken for minutes. */
+/* Parses a duration. Returns 0, or -1 if text is not one. Larger units come first. The last unit is
+ * compared as a whole word, so that "ms" is not taken for minutes. */
 static int parse_duration(const char *text, uint64_t *ret)
 {
     static const struct {
@@ -169,7 +169,7 @@ static void *at(const struct ts_opt *opt, void *args)
     return (char *)args + opt->at;
 }
 
-/* Position of `text` among the words of a CHOICE, or -1. */
+/* Returns the position of `text` among the words of a CHOICE, or -1. */
 static int choice(const char *words, const char *text)
 {
     const size_t n = strlen(text);
@@ -232,14 +232,14 @@ static int set_number(const struct ts_opt *opt, void *args, const char *text, st
     return 0;
 }
 
-/* "2" or "1,3" */
+/* Whether the text is a list of mode numbers, such as "2" or "1,3". */
 static int are_modes(const char *text)
 {
     return strspn(text, "0123456789,") == strlen(text) && text[0] != ',' && text[0] != '\0' &&
            text[strlen(text) - 1] != ',' && strstr(text, ",,") == NULL;
 }
 
-/* "16" or "8,16,32", which replaces what was there. */
+/* Parses "16" or "8,16,32", and replaces the old numbers. */
 static int set_numbers(const struct ts_opt *opt, void *args, const char *text, struct ts_err *err)
 {
     struct ts_opt_numbers *to = at(opt, args), found = { 0 };
@@ -269,14 +269,14 @@ int ts_opt_set(const struct ts_opt *opt, void *args, const char *text, struct ts
 {
     struct ts_opt_list *list;
     int i;
-    if (opt->type != TS_OPT_FLAG && *text == '\0') /* as of --out "$DIR" when DIR is not set */
+    if (opt->type != TS_OPT_FLAG && *text == '\0') /* as from --out "$DIR" if DIR is not set */
         return ts_fail(err, TS_EARG, "option '--%s': its value is empty", opt->name);
     switch (opt->type) {
     case TS_OPT_FLAG:
         *(int *)at(opt, args) = 1;
         return 0;
     case TS_OPT_STRING:
-    case TS_OPT_MODES: /* names are known to whoever knows the tensor */
+    case TS_OPT_MODES: /* names are checked later, when the tensor is known */
         *(const char **)at(opt, args) = text;
         return 0;
     case TS_OPT_CHOICE:
@@ -399,8 +399,9 @@ struct parse {
     struct ts_err *err;
     char **operand;
     uint32_t n_operands;
-    const struct ts_opt *bare; /* of MODES, without a value but before an operand; or NULL */
-    uint32_t bare_before;      /* the number of that operand */
+    /* an option of type MODES without a value before an operand; or NULL */
+    const struct ts_opt *bare;
+    uint32_t bare_before; /* number of that operand */
 };
 
 static int take_option(struct parse *p, const struct ts_opt *opt, const char *value)
@@ -447,7 +448,7 @@ const struct ts_opt *ts_opt_named(const struct ts_cmd *cmd, const char *name, si
     return NULL;
 }
 
-/* Whether a name of `len` bytes is an old one; *ret is where it stands in the list. */
+/* Whether a name of `len` bytes is an old one; *ret: its place in the list of old names. */
 static int is_old(const struct ts_cmd *cmd, const char *name, size_t len, const char **ret)
 {
     const char *old = cmd->old_names == NULL ? "" : cmd->old_names;
@@ -489,7 +490,7 @@ const char *ts_opt_old(const struct ts_cmd *cmd, int argc, char **argv, const ch
     return NULL;
 }
 
-/* argv[i] is --name or --name=value */
+/* Parses argv[i], which is --name or --name=value. */
 static int parse_long(struct parse *p)
 {
     const char *arg = p->argv[p->i] + 2, *equals = strchr(arg, '=');
@@ -506,7 +507,7 @@ static int parse_long(struct parse *p)
     return unknown(p, name);
 }
 
-/* argv[i] is -x, -xvalue or several flags in one */
+/* Parses argv[i], which is -x, -xvalue or several flags in one word. */
 static int parse_short(struct parse *p)
 {
     for (const char *c = p->argv[p->i] + 1; *c != '\0'; c++) {
@@ -527,7 +528,8 @@ static int parse_short(struct parse *p)
     return 0;
 }
 
-/* An operand too many is a value if it follows an option of MODES without one. */
+/* If there is one operand too many, takes the one after an option of type MODES without value as
+ * its value. */
 static void take_bare(struct parse *p)
 {
     const uint32_t i = p->bare_before;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* --help and the man page, from the option table. */
+/* Writes --help and the man page from the option table. */
 #include <ctype.h>
 #include <string.h>
 
@@ -7,10 +7,10 @@
 
 #define WIDTH     79
 #define HELP_AT   26 /* column where the explanations start */
-#define BRIEF_ARG 14 /* a longer name of a value is left to --help */
+#define BRIEF_ARG 14 /* longest name of a value in -h; --help shows longer ones */
 
-/* Writes the words up to `end`, in lines of WIDTH; further lines start at column `indent`. *col is
- * the current column. */
+/* Writes the words up to `end` in lines of WIDTH columns. Further lines start at column `indent`.
+ * *col: the current column. */
 static void wrap(FILE *to, const char *text, const char *end, int indent, int *col)
 {
     int first = 1;
@@ -37,14 +37,14 @@ static void wrap(FILE *to, const char *text, const char *end, int indent, int *c
     }
 }
 
-/* "does it" -> "Does it." */
+/* Writes text as a sentence: "does it" becomes "Does it." */
 static void sentence(const char *text, char *buf, size_t size)
 {
     snprintf(buf, size, "%s.", text);
     buf[0] = (char)toupper((unsigned char)buf[0]);
 }
 
-/* The next paragraph of text, up to *end; NULL when there is none. */
+/* Returns the next paragraph of text, up to *end; NULL if there is none. */
 static const char *paragraph(const char *text, const char **end)
 {
     text += strspn(text, "\n");
@@ -56,7 +56,7 @@ static const char *paragraph(const char *text, const char **end)
     return text;
 }
 
-/* "-r, --rank=N"; `man` escapes the dashes. */
+/* Writes an option as "-r, --rank=N". */
 static void synopsis(const struct ts_opt *o, char *buf, size_t size)
 {
     const char *arg = o->arg ? o->arg : "VALUE";
@@ -70,7 +70,7 @@ static void synopsis(const struct ts_opt *o, char *buf, size_t size)
                  o->type == TS_OPT_FLAG ? "" : arg);
 }
 
-/* The explanation, then the default. */
+/* Writes the explanation of an option, then its default. */
 static void explain(const struct ts_opt *o, char *buf, size_t size)
 {
     const int shown = o->type != TS_OPT_FLAG && o->def != NULL;
@@ -115,13 +115,13 @@ static struct ts_opt own_help(const struct ts_cmd *cmd)
     return o;
 }
 
-/* The heading of a section of --help. */
+/* Writes the heading of a section of --help. */
 static void help_heading(const char *section, FILE *to)
 {
     fprintf(to, "\n%s:\n", section);
 }
 
-/* All options, section by section. */
+/* Calls `option` for all options, section by section, and `heading` for each section. */
 static void each_option(const struct ts_cmd *cmd, FILE *to,
                         void (*heading)(const char *section, FILE *to),
                         void (*option)(const struct ts_opt *o, FILE *to))
@@ -172,7 +172,7 @@ void ts_opt_help(const struct ts_cmd *cmd, FILE *to)
     }
 }
 
-/* The option as -h shows it: with the first sentence of its help, and without the words of a long
+/* Writes an option for -h: with the first sentence of its help, and without the words of a long
  * CHOICE. */
 static void brief_option(const struct ts_opt *o, FILE *to)
 {
@@ -257,7 +257,7 @@ static int has_type(const struct ts_cmd *cmd, enum ts_opt_type type)
     return 0;
 }
 
-/* How the values of the options are written. */
+/* Writes how to type the values of the options. */
 static void man_values(const struct ts_cmd *cmd, FILE *to)
 {
     if (has_type(cmd, TS_OPT_SIZE))

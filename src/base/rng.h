@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rng.h - counter-based random numbers: a value is a function of the seed and of its place, so any
+/* rng.h - counter-based random numbers: a number is a function of the seed and its position, so any
  * thread can draw it and any program can repeat it.
  *
  * ts_mix is the finaliser of splitmix64 (Steele, Lea and Flood, OOPSLA 2014). ts_permute is a
- * Feistel network of four rounds on the next power of four, repeated until it is back in the range.
+ * Feistel network of four rounds on the next power of four, repeated until the result is in the
+ * range.
  */
 #ifndef TS_BASE_RNG_H
 #define TS_BASE_RNG_H
@@ -26,8 +27,8 @@ TS_ANYWHERE static inline double ts_unit(uint64_t z)
     return (double)(z >> 11) * 0x1p-53;
 }
 
-/* The place of number i of n (0 <= i < n) in the order of the key, and the number at a place:
- * ts_permute_back is the inverse of ts_permute. n is at most 2^62. */
+/* ts_permute returns the place of number i of n (0 <= i < n) in a permutation given by the key, and
+ * ts_permute_back, its inverse, the number at a place. n is at most 2^62. */
 TS_ANYWHERE static inline uint32_t ts_permute_half(uint64_t n)
 {
     uint32_t half = 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The names of settings, and sentences that say them. */
+/* The names of settings, and the replacement of marks for them in messages. */
 #include "base/setting.h"
 
 #include <inttypes.h>
@@ -12,8 +12,9 @@
 #define SENTENCE_CHARS 2048u
 #define WORD_CHARS     40u /* bytes of a number or an option */
 
-/* By enum ts_words: a field, a keyword, an option. What follows the first word are values or words
- * of the sentence. What only tshard has is named with it. */
+/* For each mark the names by enum ts_words: a field, a keyword, an option. Words after the first
+ * one are values or parts of the message. Settings that only tshard has are named with the
+ * program. */
 static const struct setting {
     const char *mark, *name[3];
 } settings[] = {
@@ -110,9 +111,8 @@ static const struct setting *find(const char *mark)
     return NULL;
 }
 
-/* Writes a mark that no row of the table has: the number of TS_NTH as the reader counts it, or the
- * option of TS_SET_OPTION. Returns the bytes of the mark at `mark`, or 0 if it is another kind of
- * mark. */
+/* Replaces a mark that is not in the table: the number of TS_NTH as the reader counts it, or the
+ * option of TS_SET_OPTION. Returns the bytes of the mark, or 0 if it is another kind of mark. */
 static size_t write_word(const char *mark, int words, char ret[WORD_CHARS])
 {
     const char *word = mark + 2;

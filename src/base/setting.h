@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* setting.h - how a sentence names what its reader may set.
+/* setting.h - names of settings in messages.
  *
- * Whoever reads a sentence came by a program, by tstream.h or by the Python package, and knows a
- * setting as an option, a field or a keyword. So a sentence holds a mark, as in
+ * The reader of a message uses a program, tstream.h or the Python package, and knows a setting as
+ * an option, a field or a keyword. So a message contains a mark, as in
  *
  *     ts_fail(err, TS_EARG, "give less with " TS_SET_HOST_MEMORY);
  *
- * and ts_fail writes what the reader calls it. setting.c has the names;
+ * and ts_fail replaces it by the name that the reader knows. setting.c has the names;
  * tests/python/check_settings.sh compares them with the option tables, tstream.h and the package.
- * What only a program has is named with it.
+ * Settings that only a program has are named with the program.
  *
- * A number that counts from 1 for a user of the programs counts from 0 in Python. A sentence marks
- * it, and the argument counts from 1:
+ * A number that counts from 1 for a user of the programs counts from 0 in Python. A message marks
+ * such a number, and the argument counts from 1:
  *
  *     ts_fail(err, TS_EARG, "there is no " TS_NTH_MODE, mode + 1);
  *
- * tests/python/check_settings.sh finds a number of a mode or component without the mark.
+ * tests/python/check_settings.sh finds numbers of modes or components without the mark.
  *
- *   threads  any; ts_setting_words at the start of a program
+ *   threads  any; ts_setting_words is called at the start of a program
  *   errors   none
  */
 #ifndef TS_BASE_SETTING_H
@@ -26,8 +26,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A mark that setting.c does not know stays as it is: it is of a path, or of a text that was
- * read. */
+/* The character around marks. A mark that setting.c does not know is not changed, as it is part of
+ * a path or of a text that was read. */
 #define TS_SET_MARK   '\x1f'
 #define TS_SET_(name) "\x1f" name "\x1f"
 
@@ -39,8 +39,8 @@
 #define TS_NTH_INDEX       TS_NTH("%" PRIu64)
 #define TS_NTH_COUNTED     "counted from " TS_NTH("1") /* follows such numbers */
 
-/* An option of the programs by its long name, for every reader. It is for mistakes that were typed,
- * or that are in the options of a file. */
+/* An option of the programs by its long name, for every reader. For errors in options that were
+ * typed, or that are stored in a file. */
 #define TS_SET_OPTION(name) "\x1f=" name "\x1f"
 
 /* settings of runs */
@@ -104,16 +104,15 @@ enum ts_words {
 /* Sets the names in all later messages of this process. */
 void ts_setting_words(enum ts_words words);
 
-/* The rows of base/settings.def in another order: those that `first` names, of which NULL ends the
- * list, then the others. Returns the row that comes as number i, or TS_NO_SETTING behind the last
- * one. */
+/* Returns row i of base/settings.def in another order: first the rows that `first` names (NULL ends
+ * the list), then the others. TS_NO_SETTING after the last one. */
 #define TS_NO_SETTING UINT32_MAX
 uint32_t ts_setting_row(const char *const *first, uint32_t i);
 
-/* Copies a sentence with marks to `ret`, as ts_fail does; cut to `room`. */
+/* Copies a message to `ret` with its marks replaced, as ts_fail does; cut off at `room` bytes. */
 void ts_setting_write(const char *text, char *ret, size_t room);
 
-/* snprintf of a sentence that is shown without ts_fail. */
+/* Like snprintf, with marks replaced, for messages that are not failures. */
 void ts_setting_print(char *ret, size_t room, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

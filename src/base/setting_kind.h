@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* setting_kind.h - what a KIND of base/settings.def is in C: the type of an option (base/opt.h),
- * and the type of its value.
+/* setting_kind.h - for each KIND of base/settings.def, the type of an option (base/opt.h) and the C
+ * type of its value.
  *
- *   owner    a text points to what the caller owns
+ *   owner    texts point to memory of the caller
  *   units    those of base/opt.h
  */
 #ifndef TS_BASE_SETTING_KIND_H
@@ -10,7 +10,7 @@
 
 #include "base/opt.h"
 
-/* How many rows there are. */
+/* The number of rows. */
 #define SETTING(...) +1
 enum {
     TS_N_SETTINGS = 0
@@ -49,9 +49,9 @@ enum {
 #define TS_VALUE_OF_PENALTIES_1(x)  const char *
 #define TS_VALUE_OF_BOUNDS(x)       const char *
 
-/* A setting of each mode is WHETHER(x, f), PENALTY(x, f) or BOUNDS(x, f), which the file that uses
- * TS_MODES_OF_ defines; one of the run is nothing. f: the option may name no modes, and is for
- * those then that are not fixed. */
+/* TS_MODES_OF_ followed by a kind expands to WHETHER(x, f), PENALTY(x, f) or BOUNDS(x, f), which
+ * the including file defines, for a setting of each mode, and to nothing for a setting of the run.
+ * f: the option may be given without modes, and then applies to all modes that are not fixed. */
 #define TS_MODES_OF_FLAG
 #define TS_MODES_OF_COUNT(A, B)
 #define TS_MODES_OF_NUMBER

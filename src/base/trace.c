@@ -19,9 +19,10 @@
 #include "base/machine/thread.h"
 
 #define BUFFER_BYTES (256u << 10) /* about 2000 events */
-#define QUEUE_EVENTS 32768u       /* half a second at the rate of four GPUs */
-#define QUEUE_WAKES  4096u /* waiting events that wake the writer; with fewer it checks by itself */
-#define LOOK_NS      50000000L
+#define QUEUE_EVENTS 32768u       /* room for half a second of events of four GPUs */
+/* waiting events at which the writer is woken; fewer are found by its regular checks */
+#define QUEUE_WAKES 4096u
+#define LOOK_NS     50000000L
 
 struct event {
     const char *what;
@@ -32,20 +33,21 @@ struct event {
 struct ts_trace {
     char *path;
     struct ts_atomic_file *out;
-    uint64_t start_ns; /* time 0 of the file */
+    uint64_t start_ns; /* time of the clock that is 0 in the file */
 
-    pthread_mutex_t file_lock; /* of the fields that follow */
+    pthread_mutex_t file_lock; /* protects the fields below */
     FILE *file;
     char *buffer;
-    int comma, sys; /* comma: an event came before; sys: errno of the first failure */
+    /* comma: 1 if a comma is needed before the next event; sys: errno of the first failure */
+    int comma, sys;
 
     pthread_t writer;
-    int writes;           /* the writer's thread runs */
-    pthread_mutex_t lock; /* of the fields of the queue */
+    int writes;           /* 1: the writer's thread runs */
+    pthread_mutex_t lock; /* protects the fields of the queue */
     pthread_cond_t more, room;
     struct event *event;  /* QUEUE_EVENTS, a ring */
-    uint64_t added, done; /* counted from the start */
-    int last;             /* no event will be added any more */
+    uint64_t added, done; /* numbers of events since the start */
+    int last;             /* 1: no more events will be added */
 };
 
 /* ---- the file ---- */
@@ -177,7 +179,8 @@ int ts_trace_close(struct ts_trace *t, struct ts_err *warn, struct ts_err *err)
 
 /* ---- events ---- */
 
-/* Viewers use process 0 and thread 0 for the idle loop of a kernel, so the file counts from 1. */
+/* Returns the process number of a group in the file. Viewers use process 0 and thread 0 for the
+ * idle loop of a kernel, so numbers start at 1. */
 static uint32_t pid_of(uint32_t group)
 {
     return group + 1;
@@ -188,7 +191,7 @@ static uint32_t tid_of(uint32_t lane)
     return lane + 1;
 }
 
-/* Locks the file and writes the comma after the event before. */
+/* Locks the file, and writes the comma after the last event. */
 static void begin(struct ts_trace *t)
 {
     pthread_mutex_lock(&t->file_lock);
@@ -243,7 +246,7 @@ void ts_trace_lane(struct ts_trace *t, uint32_t lane, const char *name)
         name_what(t, "thread", lane / TS_TRACE_LANES, lane, name);
 }
 
-/* Microseconds, the unit of the format, with three decimals. */
+/* Writes a time in microseconds, the unit of the format, with three decimals. */
 static void print_time(FILE *to, const char *key, uint64_t ns)
 {
     fprintf(to, ",\"%s\":%" PRIu64 ".%03u", key, ns / 1000, (unsigned)(ns % 1000));
@@ -274,7 +277,7 @@ static void write_event(struct ts_trace *t, const struct event *x)
     end(t);
 }
 
-/* Waits for events, or until none will come; returns how many there are. */
+/* Waits until there are events, or no more will come. Returns the number of waiting events. */
 static uint64_t wait_for_events(struct ts_trace *t)
 {
     uint64_t n;
@@ -298,8 +301,8 @@ static void *write_events(void *arg)
     uint64_t n;
     while ((n = wait_for_events(t)) > 0) {
         n = n < QUEUE_WAKES ? n : QUEUE_WAKES; /* a part, so that there is room again */
-        for (uint64_t i = 0; i < n; i++)       /* no thread overwrites them before `done` counts
-                                                * them */
+        /* no thread overwrites these events before `done` includes them */
+        for (uint64_t i = 0; i < n; i++)
             write_event(t, &t->event[(t->done + i) % QUEUE_EVENTS]);
         pthread_mutex_lock(&t->lock);
         t->done += n;

@@ -24,7 +24,7 @@ struct ts_atomic_dir {
     struct ts_atomic_conf conf;
     char *path, *partial;
     int fd, lock_fd; /* open files of `partial` and of the lock in it; -1: none */
-    int made_lock;   /* this process made the lock, and no other has locked it */
+    int made_lock;   /* 1: this process made the lock, and no other process has locked it */
     int committed;
     uint64_t free_bytes;
     struct ts_unfinished unfinished;
@@ -69,8 +69,8 @@ static int holds_names(const struct ts_atomic_dir *d)
            ts_atomic_has_name(d->fd, AT_FDCWD, d->partial);
 }
 
-/* Takes a directory on a file system without locks: by writing a lock file of our own. A process
- * that was there before finds it and knows that the directory is no longer its own. */
+/* Takes a directory on a file system without locks, by writing our own lock file. A process that
+ * used the directory before finds this file, and knows that it has lost the directory. */
 static int take_without_lock(struct ts_atomic_dir *d, const char *text, struct ts_err *err)
 {
     long pid;
@@ -121,7 +121,7 @@ static int try_lock(struct ts_atomic_dir *d, struct ts_err *err)
         return ts_fail_errno(err, TS_EIO, "%s/%s: cannot be locked", d->partial, TS_ATOMIC_LOCK);
     ts_lock_read(d->lock_fd, text, sizeof text);
     if (lock == TS_LOCK_BUSY) {
-        d->made_lock = 0; /* another process was faster: the directory is its own now */
+        d->made_lock = 0; /* another process was faster, and has the directory now */
         return fail_busy(d, text, err);
     }
     if (!holds_names(d))
@@ -129,8 +129,8 @@ static int try_lock(struct ts_atomic_dir *d, struct ts_err *err)
     return lock == TS_LOCK_UNKNOWN ? take_without_lock(d, text, err) : 0;
 }
 
-/* Opens and locks `partial`. 1: another process renamed or removed it between two steps. Unless it
- * succeeds, no lock of ours stays, wherever the directory is by then: it may have become the
+/* Opens and locks `partial`. Returns 1 if another process renamed or removed it between two steps.
+ * On failure our lock is removed, wherever the directory is by then: it may have become the
  * result. */
 static int lock_dir(struct ts_atomic_dir *d, struct ts_err *err)
 {
@@ -143,24 +143,26 @@ static int lock_dir(struct ts_atomic_dir *d, struct ts_err *err)
     return rc;
 }
 
-/* Removes the directory if only its lock is left in it, and closes it. 1: other files are left, or
- * that is not known, so the directory and its lock stay. */
+/* Removes the directory if only its lock is left in it, and closes it. Returns 1 if other files are
+ * left, or if that is not known. Then the directory and its lock stay. */
 static int leave(struct ts_atomic_dir *d)
 {
     int stays = 0;
     errno = 0;
     if (d->lock_fd >= 0 && d->fd >= 0 && holds_names(d)) {
         stays = !ts_lock_is(d->fd, TS_ATOMIC_LOCK) || unlinkat(d->fd, TS_ATOMIC_LOCK, 0) != 0;
-        rmdir(d->partial); /* fails when another process uses it by now */
+        rmdir(d->partial); /* fails if another process uses it by now */
     } else {
-        stays = errno != 0 && errno != ENOENT; /* whose names they are is not known */
+        /* the directory cannot be read, so it may have other files */
+        stays = errno != 0 && errno != ENOENT;
     }
     let_go(d);
     return stays;
 }
 
-/* A directory that a dead process left holds its lock, which is removed last. Without one it is a
- * user's, unless its files are what their names say, or a state is among them. */
+/* Checks an unfinished directory without a lock. A dead process leaves its lock, which is removed
+ * last. So this directory counts as the user's, unless all its files are what their names say, or
+ * one of them is a state. */
 static int look_without_lock(const struct ts_atomic_dir *d, struct ts_err *err)
 {
     struct ts_atomic_names whole, part;
@@ -176,7 +178,8 @@ static int look_without_lock(const struct ts_atomic_dir *d, struct ts_err *err)
                    d->partial, whole.foreign, d->conf.what, d->conf.place);
 }
 
-/* replaced: it is what a result has replaced, so that no run goes on from a state in it. */
+/* Checks an unfinished directory before it is cleared. replaced: it is an old result that was
+ * replaced, so a state in it is of no use. */
 static int check_unfinished(const struct ts_atomic_dir *d, int replaced, struct ts_err *err)
 {
     struct ts_atomic_names s;
@@ -199,8 +202,8 @@ static int write_lock(const struct ts_atomic_dir *d, int replaces, struct ts_err
                : ts_fail_errno(err, TS_EIO, "%s/%s: cannot be written", d->partial, TS_ATOMIC_LOCK);
 }
 
-/* Takes from a result the lock that says what PATH.partial is, before PATH.partial becomes
- * something else. */
+/* Removes the lock from a result. The lock says that PATH.partial is an old result, which is about
+ * to change. */
 static int unmark(const char *path, struct ts_err *err)
 {
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -224,7 +227,7 @@ static int take_dir(struct ts_atomic_dir *d, struct ts_err *err)
     if (rc == 1)
         rc = fail_busy(d, NULL, err);
     if (rc < 0 && made)
-        rmdir(d->partial); /* fails when another process has begun to write in it */
+        rmdir(d->partial); /* fails if another process has begun to write in it */
     if (rc < 0)
         return rc;
     replaced = ts_atomic_dir_replaced(d->path);
@@ -274,8 +277,8 @@ int ts_atomic_dir_held(int partial, long *pid)
 
 /* ---- opening and closing ---- */
 
-/* Refuses a place that cannot be replaced at the end, before the work begins: a mount point. A path
- * such as `.` is turned into one with a parent directory. */
+/* Fails before the work begins if the place cannot be replaced at the end, as a mount point cannot.
+ * A path such as `.` is replaced by one with a parent directory. */
 static int check_place(char **path, const char *noun, struct ts_err *err)
 {
     const char *last = strrchr(*path, '/');
@@ -303,7 +306,8 @@ static int check_place(char **path, const char *noun, struct ts_err *err)
     return 0;
 }
 
-/* Checks that whatever has the name may be replaced. *there: something has it. */
+/* Checks that an existing file or directory of the name may be replaced. *there: 1 if one
+ * exists. */
 static int check_target(const struct ts_atomic_dir *d, int *there, struct ts_err *err)
 {
     struct ts_atomic_names s;
@@ -450,7 +454,7 @@ static int sync_all(const struct ts_atomic_dir *d, struct ts_err *err)
     return s.rc;
 }
 
-/* Exchanges the two names in steps, where the file system cannot do it at once. Meanwhile the old
+/* Exchanges the two names in steps, if the file system cannot do it at once. Meanwhile the old
  * result has a name that no other process uses. */
 static int exchange_in_steps(const struct ts_atomic_dir *d, struct ts_err *warn, struct ts_err *err)
 {
@@ -488,9 +492,9 @@ static int is_no_lock(void *ctx, int dir, const char *name)
 }
 
 /* Removes the old result, which now has the name of an unfinished one. This is done under the lock,
- * as for the directory of a dead process, so that files of a next writer are not removed. While it
- * is held no other result can be put in the place of this one, so that the lock in there, which
- * says what `partial` is, is our own. */
+ * as for the directory of a dead process, so that files of a next writer are not removed. While the
+ * lock is held, no other result can replace this one. So the lock in the new result, which says
+ * what `partial` is, is our own. */
 static void remove_old(const struct ts_atomic_dir *d, struct ts_err *warn)
 {
     struct ts_atomic_dir old = {
@@ -505,14 +509,14 @@ static void remove_old(const struct ts_atomic_dir *d, struct ts_err *warn)
             return;
     }
     if (rc == TS_EBUSY)
-        return; /* the process that has the lock clears it */
+        return; /* the process that holds the lock clears the directory */
     if (rc == 0) {
         ts_atomic_clear(&old.conf, old.fd, 1);
         rc = ts_atomic_walk(old.fd, is_no_lock, NULL);
         if (rc == 0)
             unlinkat(d->fd, TS_ATOMIC_LOCK, 0);
-        (void)write_lock(&old, 0,
-                         NULL); /* gives the lock its text, so that others know it as one */
+        (void)write_lock(
+            &old, 0, NULL); /* writes the text of the lock, by which other processes recognize it */
         rc |= leave(&old);
     }
     if (rc != 0 && warn->code == 0)
@@ -527,13 +531,14 @@ static int fail_taken(const struct ts_atomic_dir *d, struct ts_err *err)
     return ts_fail(err, TS_EBUSY, "%s: another process took its name", d->partial);
 }
 
-/* Gives `partial` its final name. *replaced: there was a result of that name, which is now called
- * `partial`. It may take long to sync what is in it, so whose it is is asked once more. */
+/* Gives `partial` its final name. *replaced: an old result had that name, and is now called
+ * `partial`. Syncing the files may have taken long, so the old result is checked once more. */
 static int put_in_place(struct ts_atomic_dir *d, int *replaced, struct ts_err *warn,
                         struct ts_err *err)
 {
     for (int tries = 0; tries < TRIES; tries++) {
-        int there, rc = check_target(d, &there, err); /* another may have made one */
+        /* another process may have made a result meanwhile */
+        int there, rc = check_target(d, &there, err);
         if (rc < 0)
             return rc;
         *replaced = there;
@@ -557,8 +562,8 @@ static int put_in_place(struct ts_atomic_dir *d, int *replaced, struct ts_err *w
     return ts_fail(err, TS_EBUSY, "%s: another process makes and removes it", d->path);
 }
 
-/* Who heeds no lock took the name in the last instant, so that something else got that of the
- * result. Nothing is removed. */
+/* A process that ignores locks has just taken the name, so another directory became the result.
+ * Nothing is removed. */
 static int fail_other(const struct ts_atomic_dir *d, int replaced, struct ts_err *err)
 {
     return ts_fail(err, TS_EBUSY, "%s: another process took its name, so that %s is another's%s%s",
@@ -577,15 +582,17 @@ int ts_atomic_dir_commit(struct ts_atomic_dir *d, struct ts_err *warn, struct ts
     if (rc == 0)
         rc = put_in_place(d, &replaced, warn, err);
     if (rc == 0 && !ts_atomic_has_name(d->fd, AT_FDCWD, d->path) &&
-        !ts_atomic_has_name(d->fd, AT_FDCWD,
-                            d->partial)) /* where the next result has replaced it */
+        !ts_atomic_has_name(
+            d->fd, AT_FDCWD,
+            d->partial)) /* `partial` is not this directory: another result has replaced it */
         rc = fail_other(d, replaced, err);
     if (rc < 0)
         return rc;
     d->committed = 1;
     ts_unfinished_drop(&d->unfinished);
     if (!replaced)
-        unlinkat(d->fd, TS_ATOMIC_LOCK, 0); /* under the old name it kept others out */
+        /* under the old name the lock kept other processes out */
+        unlinkat(d->fd, TS_ATOMIC_LOCK, 0);
     if (ts_atomic_fsync(d->fd) != 0 && warn->code == 0)
         ts_fail_errno(warn, TS_EIO, "%s: is in place, but cannot be written to the disk", d->path);
     ts_atomic_sync_parent(d->path, d->fd, warn);

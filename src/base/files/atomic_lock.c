@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The lock in a directory that is being written: its text, and who holds it. */
+/* The lock file in a directory that is being written: its text, and the process that holds it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -12,7 +12,7 @@
 #include "base/files/atomic_steps.h"
 
 #define TEXT_BYTES 160
-#define REPLACES   "replaces\n" /* the second line, or there is none */
+#define REPLACES   "replaces\n" /* the optional second line */
 
 int ts_lock_parse(const char *text, struct ts_lock_text *ret)
 {
@@ -43,7 +43,8 @@ long ts_atomic_head(int dir, const char *name, void *buf, size_t room)
     return n;
 }
 
-/* 1: text; 0: an empty file; -1: not a file, or it cannot be read. */
+/* Reads the start of a file. Returns 1 for text, 0 for an empty file, -1 if it is not a file or
+ * cannot be read. */
 static int head(int dir, const char *name, char text[TEXT_BYTES])
 {
     const long n = ts_atomic_head(dir, name, text, TEXT_BYTES - 1);

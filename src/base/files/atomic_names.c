@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The names in a directory: which files are ours, and the removal of these. */
+/* The names in a directory: finds the files that tstream wrote, and removes them. */
 #include "base/files/atomic_names.h"
 
 #include <dirent.h>
@@ -113,7 +113,7 @@ int ts_atomic_look(const struct ts_atomic_conf *conf, const char *path, int dir,
 struct clearing {
     const struct ts_atomic_conf *conf;
     int whole, states; /* whole: the directory was a result; states: they are removed too */
-    int inside;        /* a directory in it */
+    int inside;        /* 1: the names are in a directory inside the result */
 };
 
 static void clear_inside(const struct clearing *c, int dir, const char *name);
@@ -140,7 +140,7 @@ static void clear_inside(const struct clearing *c, int dir, const char *name)
         return;
     (void)ts_atomic_walk(fd, clear_name, &inside);
     close(fd);
-    unlinkat(dir, name, AT_REMOVEDIR); /* fails when something is left in it */
+    unlinkat(dir, name, AT_REMOVEDIR); /* fails if files are left in it */
 }
 
 void ts_atomic_clear(const struct ts_atomic_conf *conf, int dir, int states)

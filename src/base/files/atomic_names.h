@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* atomic_names.h - the names in a directory that is or becomes a result (atomic_out.h): which files
- * are ours, and the removal of these.
+/* atomic_names.h - the names in a directory that is or becomes a result (atomic_out.h): finds the
+ * files that tstream wrote ("ours"), and removes them.
  *
  *   owner    the caller owns the open directory
  *   threads  any
@@ -15,22 +15,24 @@
  * Returns -1 with errno when the directory cannot be read. */
 int ts_atomic_walk(int dir, int (*f)(void *ctx, int dir, const char *name), void *ctx);
 
-/* The result of a look at all names. */
+/* The result of checking all names. */
 struct ts_atomic_names {
     const struct ts_atomic_conf *conf;
     int whole;
     int has_files, has_state;
     int unmarked;      /* `foreign` looks like a file of ours */
-    int fixed;         /* a directory in it, whose files this user cannot remove */
+    int fixed;         /* 1: it has a directory whose files this user cannot remove */
     char foreign[256]; /* the name of a file that is not ours; "": none */
-    int unread;        /* errno when it could not be read; 0: it could */
+    int unread;        /* errno if `foreign` could not be read; otherwise 0 */
 };
 
-/* Refuses a directory that holds a file which we did not write. `whole`: it is a result. */
+/* Fails if the directory has a file that we did not write. whole: the directory is a complete
+ * result. */
 int ts_atomic_look(const struct ts_atomic_conf *conf, const char *path, int dir, int whole,
                    struct ts_atomic_names *s, struct ts_err *err);
 
-/* Removes our files but the lock, and states too if `states` is 1. What cannot be removed stays. */
+/* Removes our files except the lock, and states if `states` is 1. Files that cannot be removed
+ * stay. */
 void ts_atomic_clear(const struct ts_atomic_conf *conf, int dir, int states);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files that appear whole or not at all, small files that are replaced, and what both share with
- * atomic_dir.c. */
+/* Files that appear whole or not at all, small files that are replaced, and functions that both
+ * share with atomic_dir.c. */
 #include "base/files/atomic_out.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@
 #define TRIES      100 /* an attempt fails when another process renames or removes the file */
 #define HEAD_BYTES 4096
 
-/* ---- what all share ---- */
+/* ---- shared functions ---- */
 
 char *ts_atomic_join(const char *a, const char *b, const char *c)
 {
@@ -64,7 +64,7 @@ int ts_atomic_fsync(int fd)
     return rc != 0 && errno == EINVAL ? 0 : rc;
 }
 
-/* The directory of a path, malloc'ed. */
+/* Returns the directory of a path, malloc'ed. */
 static char *parent_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -145,7 +145,8 @@ int ts_atomic_rename_new(const char *from, const char *to)
         return 0;
     if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP)
         return -1;
-    if (lstat(to, &st) == 0) { /* in two steps, where there is no such rename */
+    /* a check before an ordinary rename, if the system has no rename without replacement */
+    if (lstat(to, &st) == 0) {
         errno = EEXIST;
         return -1;
     }
@@ -158,7 +159,7 @@ struct ts_atomic_file {
     struct ts_atomic_conf conf;
     char *path, *partial; /* partial NULL: path is not a regular file and is written directly */
     int fd;
-    int ours; /* partial exists and we hold its lock */
+    int ours; /* 1: `partial` exists and we hold its lock */
     struct ts_unfinished unfinished;
 };
 
@@ -172,7 +173,7 @@ int ts_atomic_file_fd(const struct ts_atomic_file *f)
     return f->fd;
 }
 
-/* Whether this program wrote an open file, as far as its mark or its first bytes tell. */
+/* Whether this program wrote an open file, judged by its mark or its first bytes. */
 static int is_ours(const struct ts_atomic_conf *conf, int fd, int unfinished)
 {
     const enum ts_written mark = ts_written_is(fd);
@@ -181,7 +182,7 @@ static int is_ours(const struct ts_atomic_conf *conf, int fd, int unfinished)
     switch (mark) {
     case TS_WRITTEN_PART:
         return unfinished;
-    case TS_WRITTEN_WHOLE: /* nobody left it: it was given the name of a leftover */
+    case TS_WRITTEN_WHOLE: /* not a leftover, but a complete file that was renamed to such a name */
         return !unfinished;
     case TS_WRITTEN_READY:
     case TS_WRITTEN_EMPTY:
@@ -196,7 +197,8 @@ static int is_ours(const struct ts_atomic_conf *conf, int fd, int unfinished)
     return n > 0 && conf->looks(head, (size_t)n, mark != TS_WRITTEN_UNKNOWN);
 }
 
-/* With force: what has the name must be ours, and this user must be able to replace it. */
+/* With force: checks that an existing file of the name is ours, and that this user can replace
+ * it. */
 static int check_old(const struct ts_atomic_file *f, struct ts_err *err)
 {
     const int fd = open(f->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -226,8 +228,8 @@ static int check_file(const struct ts_atomic_file *f, struct ts_err *err)
     return f->conf.force ? check_old(f, err) : ts_atomic_exists(&f->conf, f->path, "file", err);
 }
 
-/* Opens PATH.partial: a new file, which is marked, or one that is there. *made: it is new. 1:
- * another process removed it meanwhile. */
+/* Opens PATH.partial: a new file, which gets a mark, or an existing one. *made: 1 for a new file.
+ * Returns 1 if another process removed it meanwhile. */
 static int open_partial(struct ts_atomic_file *f, int *made, struct ts_err *err)
 {
     const int how = O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC;
@@ -248,7 +250,7 @@ static int open_partial(struct ts_atomic_file *f, int *made, struct ts_err *err)
     return ts_fail_errno(err, TS_EIO, "%s: cannot be created", f->partial);
 }
 
-/* What is there must be a leftover of ours. */
+/* Checks that an existing PATH.partial is a leftover of ours. */
 static int check_partial(const struct ts_atomic_file *f, struct ts_err *err)
 {
     struct stat st;
@@ -261,7 +263,7 @@ static int check_partial(const struct ts_atomic_file *f, struct ts_err *err)
     return 0;
 }
 
-/* Opens PATH.partial and locks it. 1: another process took its name meanwhile. */
+/* Opens PATH.partial and locks it. Returns 1 if another process took its name meanwhile. */
 static int take_file(struct ts_atomic_file *f, struct ts_err *err)
 {
     enum ts_atomic_lock lock;
@@ -379,7 +381,7 @@ int ts_atomic_file_commit(struct ts_atomic_file *f, struct ts_err *warn, struct 
         return ts_fail_errno(err, TS_EIO, "%s: cannot be written", f->partial);
     if (!ts_atomic_has_name(f->fd, AT_FDCWD, f->partial))
         return ts_fail(err, TS_EBUSY, "%s: another process took its name", f->partial);
-    rc = check_file(f, err); /* another process may have made one meanwhile */
+    rc = check_file(f, err); /* another process may have made a result meanwhile */
     if (rc < 0)
         return rc;
     rc = f->conf.force ? rename(f->partial, f->path) : ts_atomic_rename_new(f->partial, f->path);
@@ -410,7 +412,7 @@ int ts_atomic_put_begin(int dir, const char *where, const char *name, int *fd, s
     int rc = 0;
     if (temp == NULL)
         return TS_ENOMEM;
-    unlinkat(dir, temp, 0); /* left by a process that died */
+    unlinkat(dir, temp, 0); /* a file that a dead process left */
     *fd = openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (*fd < 0)
         rc = ts_fail_errno(err, TS_EIO, "%s/%s: cannot be created", where, temp);

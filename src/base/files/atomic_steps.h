@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* atomic_steps.h - what the directory, the file and the small file of atomic_out.h share.
+/* atomic_steps.h - functions that directories, files and small files of atomic_out.h share.
  *
  *   threads  any
  *   errors   0 or a negative ts_code
@@ -16,9 +16,9 @@ enum ts_atomic_lock { TS_LOCK_FAILED = -1, TS_LOCK_HELD, TS_LOCK_BUSY, TS_LOCK_U
 /* Locks without waiting. UNKNOWN: this file system has no locks. FAILED: errno says why. */
 enum ts_atomic_lock ts_atomic_lock(int fd);
 
-/* The text of a lock: "PID HOST", and in the lock of a result that replaces another, from just
- * before the two change their names until the other is removed, a second line. Its reader then
- * knows that PATH.partial is the other, and not a run that could go on. */
+/* The text of a lock: "PID HOST", and a second line in a result that replaces another one, from
+ * just before the exchange of names until the old result is removed. It tells readers that
+ * PATH.partial is the old result, and not a run that could be resumed. */
 #define TS_LOCK_HOST_CHARS 65 /* longest host name and a NUL */
 
 struct ts_lock_text {
@@ -27,14 +27,16 @@ struct ts_lock_text {
     int replaces;
 };
 
-int ts_lock_parse(const char *text, struct ts_lock_text *ret); /* 1: it has that form */
-void ts_lock_read(int fd, char *text, size_t room);            /* "" when it cannot be read */
-int ts_lock_write(int fd, int replaces);                       /* -1: errno says why */
+/* returns 1 if the text has that form */
+int ts_lock_parse(const char *text, struct ts_lock_text *ret);
+void ts_lock_read(int fd, char *text, size_t room); /* "" if it cannot be read */
+int ts_lock_write(int fd, int replaces);            /* returns -1 with errno on failure */
 
-/* Whether a file is a lock. An empty one counts: its process may not have written to it yet. */
+/* Whether a file is a lock. An empty file counts, since its process may not have written to it
+ * yet. */
 int ts_lock_is(int dir, const char *name);
 
-/* Whether the lock of a directory is that of a result that replaces another. */
+/* Whether the lock of a directory has the second line, of a result that replaces another one. */
 int ts_lock_replaces(int dir);
 
 /* Whether the text of a lock names a running process of this host other than this one. */
@@ -46,29 +48,30 @@ int ts_atomic_has_name(int fd, int dir, const char *name);
 /* a + b + c, malloc'ed. */
 char *ts_atomic_join(const char *a, const char *b, const char *c);
 
-/* fsync. A file system that has nothing to sync for this file is not a failure. */
+/* Calls fsync. It is not a failure if the file system does not support it for this file. */
 int ts_atomic_fsync(int fd);
 
 /* Syncs the directory of `path`. fd: an open file of the same file system. Fills warn on
  * failure. */
 void ts_atomic_sync_parent(const char *path, int fd, struct ts_err *warn);
 
-/* The final name of a result, malloc'ed: links are followed, slashes at the end dropped. *ret NULL:
- * the path is a pipe or device and is written directly. */
+/* Sets *ret to the final name of a result, malloc'ed: links are followed, slashes at the end
+ * removed. *ret NULL: the path is a pipe or device, to be written directly. */
 int ts_atomic_name(const char *path, char **ret, struct ts_err *err);
 
-/* Writes the sentence for a result that exists and may not be replaced. */
+/* Fails with the message for a result that exists and may not be replaced. */
 int ts_atomic_exists(const struct ts_atomic_conf *conf, const char *path, const char *noun,
                      struct ts_err *err);
 
-/* Whether this user may rename or remove what has this name: in a directory with the sticky bit
- * (/tmp) only the owner may. TS_EBUSY with a sentence that says what to do. */
+/* Fails with TS_EBUSY, and a message that says what to do, unless this user may rename or remove
+ * the file of this name: in a directory with the sticky bit (/tmp) only its owner may. */
 int ts_atomic_may_move(const struct ts_atomic_conf *conf, const char *path, struct ts_err *err);
 
-/* Writes the sentence for something of another user, or without rights, that is in the way. */
+/* Fails with the message for a file in the way that belongs to another user, or may not be
+ * accessed. */
 int ts_atomic_not_ours(const struct ts_atomic_conf *conf, const char *path, struct ts_err *err);
 
-/* rename, but fails with EEXIST when `to` exists. */
+/* Calls rename, but fails with EEXIST if `to` exists. */
 int ts_atomic_rename_new(const char *from, const char *to);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Asks the file system, quotas and limits what may still be written. */
+/* Asks the file system, quotas and limits how many bytes may still be written. */
 #include "base/files/disk_free.h"
 
 #include <fcntl.h>
@@ -21,7 +21,7 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The bytes that a quota of this kind leaves. UINT64_MAX if there is no quota. */
+/* Returns the bytes that a quota of this kind leaves, or UINT64_MAX without a quota. */
 static uint64_t quota_left(int fd, int kind, unsigned id)
 {
 #ifdef SYS_quotactl_fd

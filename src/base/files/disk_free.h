@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* disk_free.h - how much may still be written to a directory or a file.
+/* disk_free.h - the number of bytes that may still be written to a directory or a file.
  *
- * The least of: what its file system has free for users, as df shows it, what disk quotas of the
- * user and the group leave (where the kernel tells them by a descriptor, from Linux 5.14 on), and
- * on tmpfs the free memory of the machine. The part that a file system reserves for root is not
- * counted, also where root runs this.
+ * It is the smallest of: the free space of the file system for users, as df shows it; the rest of
+ * disk quotas of the user and the group (if the kernel reports them for a descriptor, from Linux
+ * 5.14 on); and on tmpfs the free memory of the machine. The part that a file system reserves for
+ * root does not count, even if root runs the program.
  *
  *   units    bytes
  *   threads  any
- *   errors   none: UINT64_MAX where nothing is known
+ *   errors   none: UINT64_MAX if nothing is known
  */
 #ifndef TS_BASE_DISK_FREE_H
 #define TS_BASE_DISK_FREE_H
@@ -17,8 +17,8 @@
 
 struct ts_disk_free {
     uint64_t bytes;     /* UINT64_MAX: not known */
-    uint64_t device;    /* alike for two directories of one file system; 0: not known */
-    int in_memory;      /* tmpfs */
+    uint64_t device;    /* equal for two directories of one file system; 0: not known */
+    int in_memory;      /* 1: the file system is tmpfs */
     uint64_t file_most; /* RLIMIT_FSIZE: the largest file that this process may write */
 };
 

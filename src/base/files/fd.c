@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writes all bytes to an open file, in as many calls as the system needs, and closes it. */
+/* Writes all bytes to an open file, in as many calls as the system needs, and closes files. */
 #include "base/files/fd.h"
 
 #include <errno.h>

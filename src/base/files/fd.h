@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fd.h - descriptors of open files: writes that continue until all bytes are written, and the end.
+/* fd.h - descriptors of open files: writing all bytes, and closing.
  *
  *   units    bytes
  *   threads  any
- *   errors   0, or -1, and errno says why
+ *   errors   0, or -1 with errno
  */
 #ifndef TS_BASE_FD_H
 #define TS_BASE_FD_H
@@ -16,6 +16,6 @@
 
 int ts_fd_write(int fd, const void *data, size_t bytes, uint64_t at);
 
-void ts_fd_close(int fd); /* -1 is fine */
+void ts_fd_close(int fd); /* fd may be -1 */
 
 #endif

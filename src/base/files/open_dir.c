@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens a directory once and its files through it. */
+/* Opens a directory once, and its files through its descriptor. */
 #include "base/files/open_dir.h"
 
 #include <errno.h>
@@ -160,7 +160,9 @@ int ts_open_dir_optional(const struct ts_open_dir *d, const char *name, int *fd,
     *fd = openat(d->fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (*fd >= 0)
         return 1;
-    if (errno == ENOENT) /* the files go after the name, so that absence counts only before */
+    /* a replaced directory loses its files after its name, so a missing file counts only if the
+     * name is unchanged */
+    if (errno == ENOENT)
         return ts_open_dir_replaced(d) ? ts_open_dir_fail(d->path, err) : 0;
     return ts_open_dir_explain(
         d, ts_fail_errno(err, TS_EIO, "%s/%s: cannot be opened", d->path, name), err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds out whether two paths are one, or one lies in the other. */
+/* Tests whether two paths lead to the same file, or one is inside the other. */
 #include "base/files/place.h"
 
 #include <fcntl.h>
@@ -22,7 +22,8 @@ struct where {
     int exists;
 };
 
-/* The path without links. Of a name that does not exist, its directory's, and the name. */
+/* Returns the path without links. If the name does not exist, returns the path of its directory
+ * without links, followed by the name. */
 static char *real_path(const char *path)
 {
     char *real = realpath(path, NULL), *copy, *slash, *dir, *joined = NULL;
@@ -74,7 +75,7 @@ static int same(const struct where *a, const struct where *b)
            (a->exists && b->exists && a->st.st_dev == b->st.st_dev && a->st.st_ino == b->st.st_ino);
 }
 
-/* Whether `a` lies in the directory `b`, by any name of b's. */
+/* Whether `a` is inside the directory `b`, under any name of `b`. */
 static int inside(const struct where *a, const struct where *b)
 {
     char *up = strdup(a->real), *slash;

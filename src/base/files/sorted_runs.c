@@ -8,7 +8,8 @@
 #include "base/stop.h"
 #include "base/files/tempfile.h"
 
-#define WRITE_BYTES (UINT64_C(256) << 20) /* between checks of the wish to stop */
+/* bytes written between checks whether the user wants to stop */
+#define WRITE_BYTES (UINT64_C(256) << 20)
 
 void ts_sorted_runs_close(struct ts_sorted_runs *r)
 {

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sorted_runs.h - what memory does not hold of a sort: sorted runs, one behind the other in a
+/* sorted_runs.h - the sorted runs of a sort that does not fit in memory, one after another in a
  * temporary file.
  *
- * A sort of this tree takes records in any order, and returns them in order:
+ * All sorts of this project take records in any order, and return them sorted:
  *
- *   records   of fixed length (build/sort/extsort.h: nonzeros, also of an export), or strings with
- *             a number each (source/names/string_sort.h: names)
+ *   records   records of fixed length (build/sort/extsort.h: nonzeros, also for exports), or
+ *             strings with a number each (source/names/string_sort.h: names)
  *   order     the bits of a record; the bytes of a string, or its hash and then its bytes
- *   budget    memory that the caller names once: records fill it and are sorted in it, and later it
- *             holds what is read back
- *   runs      when the budget is full, its records are a run of this file; a sort without a run
- *             never touches the disk
- *   merge     once: records of fixed length range by range, a range being what fits in the budget,
- *             as all threads can sort a range; strings one by one, by a heap of the runs
- *   calls     new, add, end, next until nothing comes, free
+ *   budget    memory whose size the caller sets once: records are collected and sorted in it, and
+ *             later it holds records that are read back
+ *   runs      when the budget is full, its records are written to the file as a run; a sort without
+ *             runs uses no disk
+ *   merge     runs are merged once. Records of fixed length are merged in ranges that fit in the
+ *             budget, since all threads can sort a range. Strings are merged one by one, by a heap
+ *             of the runs
+ *   calls     new, add, end, next until no record is left, free
  *
- * Pairs of a number (source/names/number_pairs.h) are dealt to ranges before they go to disk. Their
- * chunks are the runs here, and are not sorted.
+ * Pairs of a number (source/names/number_pairs.h) are distributed to ranges before they are written
+ * to disk. Their chunks are the runs here, and are not sorted.
  *
- *   owner    the object owns the file and the list of runs; an entry of the list is the sort's
+ *   owner    the object owns the file and the list of runs; the sort fills the entries of the list
  *   units    bytes
  *   threads  one at a time
- *   errors   0 or a negative ts_code; TS_ESTOP when *stop is set
+ *   errors   0 or a negative ts_code; TS_ESTOP if *stop is set
  */
 #ifndef TS_BASE_SORTED_RUNS_H
 #define TS_BASE_SORTED_RUNS_H
@@ -35,17 +36,17 @@ struct ts_sorted_runs {
     const char *tmp;                   /* directory of the file */
     const char *purpose;               /* in messages, for "out of memory for ..." */
     const volatile sig_atomic_t *stop; /* may be NULL */
-    int fd;                            /* -1: there is no run yet */
+    int fd;                            /* -1: no run exists yet */
     uint64_t bytes;                    /* size of the file */
-    uint32_t n, room;                  /* runs; entries that the list has room for */
-    void *list;                        /* an entry of the sort's own for each run */
+    uint32_t n, room;                  /* number of runs; number of entries that fit in the list */
+    void *list;                        /* an entry for each run, of the sort's type */
 };
 
 /* Initialize the struct with { tmp, purpose, stop, .fd = -1 }. */
 void ts_sorted_runs_close(struct ts_sorted_runs *r);
 
 /* Makes the file before the first run, and room in the list for one more entry of entry_bytes. The
- * caller fills entry r->n and increments r->n. */
+ * caller then fills entry r->n and increments r->n. */
 int ts_sorted_runs_room(struct ts_sorted_runs *r, size_t entry_bytes, struct ts_err *err);
 
 /* Appends bytes to the file. */

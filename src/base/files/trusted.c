@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Looks at each folder on the way to a file, and at the file. */
+/* Checks a file and each folder above it. */
 #include "base/files/trusted.h"
 
 #include <grp.h>
@@ -12,7 +12,7 @@
 
 #define ENTRY_BYTES 4096 /* buffer for the entry of a user, or of a group with few members */
 
-/* Whether another user has this group as the first one. */
+/* Whether this group is the primary group of another user. */
 static int is_first_of_another(gid_t gid)
 {
     const struct passwd *p;
@@ -24,7 +24,7 @@ static int is_first_of_another(gid_t gid)
     return found;
 }
 
-/* Whether the group is the user's alone: of the same name, and without other members. */
+/* Whether the group is this user's private group: it has the user's name and no other members. */
 static int is_own_group(gid_t gid)
 {
     char user_text[ENTRY_BYTES], group_text[ENTRY_BYTES];
@@ -49,7 +49,8 @@ static int has_access_list(const char *path)
     return getxattr(path, "system.posix_acl_access", NULL, 0) > 0;
 }
 
-/* is_above: it is a folder above that of the file. owner: may have it, beside root and the user. */
+/* Checks one file or folder. is_above: it is a folder above the file's own folder. owner: a user
+ * who may own it, besides root and this user. */
 static int check_one(const char *path, int is_above, uid_t owner, struct ts_err *err)
 {
     struct stat st;

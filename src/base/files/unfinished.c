@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The list of things that are undone when a library ends the program. */
+/* The list of objects that are undone if a library ends the program. */
 #include "base/files/unfinished.h"
 
 #include <pthread.h>

@@ -32,8 +32,8 @@ static void mark(int fd, const char *value)
     (void)fsetxattr(fd, MARK, text, strlen(text), 0);
 }
 
-/* Whether the mark is of a file as it is now. Archives and other file systems keep fewer digits of
- * its time: seconds, microseconds, units of 100 ns. */
+/* Whether the mark belongs to the current state of the file. Archives and other file systems keep
+ * fewer digits of its time: seconds, microseconds, units of 100 ns. */
 static int is_marked(const char *found, const char *value, const struct stat *st)
 {
     char text[96];
@@ -63,7 +63,7 @@ void ts_written_end_dir(int fd)
     (void)fsetxattr(fd, MARK, WHOLE_DIR, strlen(WHOLE_DIR), 0);
 }
 
-/* Why there is no mark. */
+/* Returns the reason why a file has no mark, from errno. */
 static enum ts_written without_mark(void)
 {
     return errno == EOPNOTSUPP || errno == ENOSYS ? TS_WRITTEN_UNKNOWN : TS_WRITTEN_OTHER;

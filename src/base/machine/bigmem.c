@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Large blocks, mapped from the kernel: aligned for huge pages where a block is large enough. */
+/* Large blocks of memory, mapped from the kernel. Blocks that are large enough are aligned for huge
+ * pages. */
 #include "base/machine/bigmem.h"
 
 #include <assert.h>

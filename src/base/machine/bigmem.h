@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* bigmem.h - large blocks of memory: factor matrices, slots for shards, sort buffers.
  *
- * They come directly from the kernel, so freeing gives the memory back at once, and the peak is
- * what we asked for. Blocks of TS_BIGMEM_HUGE or more are aligned to it and use transparent huge
+ * They come directly from the kernel, so freed memory is returned at once, and the peak is the sum
+ * of the blocks in use. Blocks of TS_BIGMEM_HUGE or more are aligned to it and use transparent huge
  * pages: otherwise each random row of a large factor costs a TLB miss.
  *
- *   owner    whoever calls new frees it, with the same size
- *   units    bytes; zero-filled; at least TS_BIGMEM_SLACK readable bytes behind the end
+ *   owner    the caller of new frees the block, with the same size
+ *   units    bytes; zero-filled; at least TS_BIGMEM_SLACK readable bytes after the end
  *   threads  any thread; pages belong to the NUMA node of the thread that first writes them
  *   errors   0 or TS_ENOMEM; on failure *ret is not touched
  */
@@ -20,11 +20,11 @@
 #define TS_BIGMEM_HUGE  ((size_t)2 << 20)
 #define TS_BIGMEM_SLACK ((size_t)256)
 
-/* `what` names the block in the sentence of a failure: "factor matrix of mode 2". */
+/* purpose: the name of the block in messages, such as "factor matrix of mode 2". */
 int ts_bigmem_new(size_t bytes, const char *purpose, void **ret, struct ts_err *err);
-void ts_bigmem_free(void *addr, size_t bytes); /* NULL is fine */
+void ts_bigmem_free(void *addr, size_t bytes); /* addr may be NULL */
 
-/* Bytes that ts_bigmem_new takes for a block of `bytes`, slack and rounding included. For
+/* Returns the bytes that ts_bigmem_new takes for a block, including slack and rounding. For
  * budgets. */
 size_t ts_bigmem_cost(size_t bytes);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fpmode.h - the mode of floating-point arithmetic that this engine computes in.
+/* fpmode.h - the floating-point mode of all computations.
  *
  * Subnormal numbers (below 1.2e-38 in float32) are read and written as zero. Factors of real
  * tensors have entries near zero, and products of several of them are subnormal. An operation on
  * those takes 150 cycles instead of one on some Intel processors: sweeps took 3 to 28 times as
- * long. The loss does not change sums of larger numbers. The rest of the mode is the usual one:
- * rounding to nearest, no traps. The whole mode is set, so the bits of results do not depend on the
- * mode of the caller.
+ * long. Setting them to zero does not change sums of larger numbers. The rest of the mode is the
+ * usual one: rounding to nearest, no traps. The whole mode is set, so the bits of results do not
+ * depend on the mode of the caller.
  *
  *   owner    the mode belongs to the thread. A function that sets it restores it before it returns,
  *            so that the program around the engine keeps its own
@@ -68,7 +68,7 @@ static inline void ts_fpmode_restore(uint64_t mode)
 
 #endif
 
-/* Sets the engine's mode for the calling thread. Returns what to restore. */
+/* Sets this mode for the calling thread. Returns the old mode, for ts_fpmode_restore. */
 static inline uint64_t ts_fpmode_flush(void)
 {
     const uint64_t before = ts_fpmode_get();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* isa.h - the instruction sets that kernels come in, and which of them this machine has.
+/* isa.h - the instruction sets for which kernels are compiled, and those that this machine
+ * supports.
  *
  *   threads  any thread
  *   errors   none

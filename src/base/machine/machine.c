@@ -18,7 +18,7 @@
 
 struct cgroup {
     char mount[PATH_BYTES]; /* where the hierarchy is mounted */
-    char path[PATH_BYTES];  /* of our own cgroup in it, "" or "/a/b" */
+    char path[PATH_BYTES];  /* path of our own cgroup in the hierarchy, "" or "/a/b" */
     int v2;
 };
 
@@ -30,7 +30,7 @@ static FILE *open_at(const char *root, const char *path)
     return fopen(full, "re");
 }
 
-/* Reads the value after `key` at the start of a line; UINT64_MAX when there is none. */
+/* Returns the number after `key` at the start of a line, or UINT64_MAX if no line has the key. */
 static uint64_t keyed(FILE *f, const char *key)
 {
     char line[256];
@@ -42,7 +42,7 @@ static uint64_t keyed(FILE *f, const char *key)
     return UINT64_MAX;
 }
 
-/* Does `words`, divided by commas, hold `word`? */
+/* Whether `words`, separated by commas, contain `word`. */
 static int has_word(const char *words, const char *word)
 {
     const size_t n = strlen(word);
@@ -55,7 +55,8 @@ static int has_word(const char *words, const char *word)
     return 0;
 }
 
-/* Our path in the v1 hierarchy of `controller`, or in the v2 hierarchy when that is NULL. */
+/* Finds the path of our cgroup in the v1 hierarchy of `controller`, or in the v2 hierarchy if
+ * controller is NULL. */
 static int own_path(const char *root, const char *controller, char *path)
 {
     char line[PATH_BYTES + 256];
@@ -77,9 +78,8 @@ static int own_path(const char *root, const char *controller, char *path)
     return found;
 }
 
-/* Finds where that hierarchy is mounted and which of its cgroups is visible there ("/" outside
- * containers). Mount points with blanks (octal escapes) are not followed: then there is no
- * limit. */
+/* Finds where the hierarchy is mounted, and its topmost cgroup that is visible there ("/" outside
+ * containers). Mount points with blanks (octal escapes) are ignored: then no limit is found. */
 static int own_mount(const char *root, const char *controller, char *mount, char *top)
 {
     char line[4 * PATH_BYTES];
@@ -99,7 +99,8 @@ static int own_mount(const char *root, const char *controller, char *mount, char
     return found;
 }
 
-/* Our cgroup for a controller: v1 when it is mounted there, else v2. Returns 0 without one. */
+/* Finds our cgroup for a controller: v1 if it is mounted there, otherwise v2. Returns 0 if there is
+ * none. */
 static int find_cgroup(const char *root, const char *controller, struct cgroup *ret)
 {
     char top[PATH_BYTES];
@@ -121,7 +122,7 @@ static int find_cgroup(const char *root, const char *controller, struct cgroup *
     return 1;
 }
 
-/* Goes to the parent; 0 at the top. */
+/* Changes g to its parent. Returns 0 at the top. */
 static int parent(struct cgroup *g)
 {
     char *slash = strrchr(g->path, '/');
@@ -138,7 +139,7 @@ static FILE *open_in(const char *root, const struct cgroup *g, const char *file)
     return open_at(root, path);
 }
 
-/* First word of a file as a number; UINT64_MAX for "max", or when it cannot be read. */
+/* Returns the first word of a file as a number, or UINT64_MAX for "max" or if it cannot be read. */
 static uint64_t number_in(const char *root, const struct cgroup *g, const char *file)
 {
     uint64_t n = UINT64_MAX;
@@ -151,7 +152,7 @@ static uint64_t number_in(const char *root, const struct cgroup *g, const char *
     return n;
 }
 
-/* Page cache of a cgroup: the kernel frees it before it kills a process. */
+/* Returns the bytes of page cache of a cgroup, which the kernel frees before it kills a process. */
 static uint64_t cache_in(const char *root, const struct cgroup *g)
 {
     static const char *const keys[2][2] = { { "total_inactive_file", "total_active_file" },
@@ -229,7 +230,7 @@ static void limit_by_process(const char *root, struct ts_machine *m)
         limit(m, rl.rlim_cur, data * (uint64_t)page);
 }
 
-/* CPUs that a quota allows in one period, rounded up; UINT64_MAX when there is none. */
+/* Returns the CPUs that a quota allows, rounded up, or UINT64_MAX without a quota. */
 static uint64_t quota_cpus(const char *root, const struct cgroup *g)
 {
     uint64_t quota = UINT64_MAX, period = 0;
@@ -248,7 +249,8 @@ static uint64_t quota_cpus(const char *root, const struct cgroup *g)
     return quota / period + (quota % period != 0);
 }
 
-/* CPUs of the affinity mask. The kernel refuses a mask that is too small, so it grows. */
+/* Returns the number of CPUs in the affinity mask. The kernel rejects a mask that is too small, so
+ * larger ones are tried. */
 static uint32_t affinity_cpus(void)
 {
     for (int n = 1024; n <= 1 << 20; n *= 2) {
@@ -316,7 +318,7 @@ uint64_t ts_machine_cache_bytes(void)
     return bytes > 0 ? (uint64_t)bytes : UINT64_C(1) << 20;
 }
 
-/* A number of KiB ("32768K") or, without a letter, of itself; 0 where there is none. */
+/* Returns the number in a file: of KiB ("32768K") or without a unit; 0 if there is none. */
 static uint64_t cache_number(const char *root, const char *path)
 {
     char line[64] = "", *end;
@@ -331,8 +333,8 @@ static uint64_t cache_number(const char *root, const char *path)
     return *end == 'K' ? n << 10 : n;
 }
 
-/* Of the first CPU: sysconf would add up those of a whole socket, also where a virtual machine has
- * a part of it. */
+/* Reads the cache of the first CPU. sysconf would add up the caches of a whole socket, even if a
+ * virtual machine has only a part of it. */
 uint64_t ts_machine_shared_cache_bytes_at(const char *root)
 {
     for (uint32_t k = 0; k < MAX_CACHES; k++) {

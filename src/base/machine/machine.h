@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* machine.h - what this process may use of the machine: memory, CPUs and caches.
+/* machine.h - the memory, CPUs and caches of the machine that this process may use.
  *
- * Memory is the smallest of three: what the kernel says is available; what each cgroup (v1 or v2)
- * from this process's own up to the root leaves; what RLIMIT_AS and RLIMIT_DATA leave. Page cache
- * counts as free, because the kernel gives it back. CPUs are those of the affinity mask, or fewer
- * when a cgroup has a CPU quota.
+ * Memory is the smallest of three: the available memory that the kernel reports; the rest of the
+ * limits of each cgroup (v1 or v2) from this process's own up to the root; and the rest of
+ * RLIMIT_AS and RLIMIT_DATA. Page cache counts as free, because the kernel frees it on demand. CPUs
+ * are those of the affinity mask, or fewer if a cgroup has a CPU quota.
  *
  *   units    bytes
- *   errors   none: a limit that cannot be read is none; at least one CPU and one page are reported
- *   threads  any thread; files are read anew on each call
+ *   errors   none: a limit that cannot be read is ignored; at least one CPU and one page are
+ *            reported
+ *   threads  any thread; each call reads the files again
  */
 #ifndef TS_BASE_MACHINE_H
 #define TS_BASE_MACHINE_H
@@ -28,14 +29,16 @@ void ts_machine_get(struct ts_machine *ret);
  * before there are threads. */
 void ts_machine_share(uint32_t processes);
 
-/* Bytes of the second-level cache of a core. 1 MiB if the system does not say. */
+/* Returns the bytes of the second-level cache of a core, or 1 MiB if the system does not report
+ * it. */
 uint64_t ts_machine_cache_bytes(void);
 
-/* Bytes of the third-level cache, which cores share; 0 if it does not exist or the system does not
- * report it. */
+/* Returns the bytes of the third-level cache, which cores share; 0 if it does not exist or the
+ * system does not report it. */
 uint64_t ts_machine_shared_cache_bytes(void);
 
-/* The largest resident memory of this process so far. 0 if the system does not say. */
+/* Returns the largest resident memory of this process so far, or 0 if the system does not report
+ * it. */
 uint64_t ts_machine_peak_bytes(void);
 
 /* Like ts_machine_get, with every path of /proc and /sys below `root` (for tests). "" is the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* target_avx2.h - code after this may use AVX2 and FMA, until target_pop.h; only x86-64 includes
- * it. */
+/* target_avx2.h - functions after this header may use AVX2 and FMA, until target_pop.h is included.
+ * For x86-64 only. */
 #ifdef __clang__
 #pragma clang attribute push(__attribute__((target("avx2,fma,bmi,bmi2,popcnt"))), \
                              apply_to = function)

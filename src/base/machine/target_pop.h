@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* target_pop.h - ends what target_avx2.h or target_avx512.h began. */
+/* target_pop.h - ends the effect of target_avx2.h or target_avx512.h. */
 #ifdef __clang__
 #pragma clang attribute pop
 #else

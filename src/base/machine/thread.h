@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* thread.h - helper threads, which do not compute: they wait, read or write.
+/* thread.h - helper threads that wait, read or write, but do not compute.
  *
- *   owner    the caller joins it
+ *   owner    the caller joins the thread
  *   errors   an errno, or 0
  */
 #ifndef TS_BASE_THREAD_H

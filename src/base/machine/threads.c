@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Starts threads only to see whether they can be started, and keeps all of them until the last has
+/* Starts threads to test whether enough can be started. They all exist until the last one has
  * started. */
 #include "base/machine/threads.h"
 
@@ -49,15 +49,15 @@ static void *wait_for_end(void *arg)
     return NULL;
 }
 
-/* Attributes as OpenMP sets them. */
+/* Sets the attributes of a thread as OpenMP does. */
 static int init_attr(pthread_attr_t *attr)
 {
     const char *text = getenv("OMP_STACKSIZE");
     const size_t stack = ts_threads_stack_bytes(text != NULL ? text : getenv("GOMP_STACKSIZE"));
     const int rc = pthread_attr_init(attr);
     if (rc == 0 &&
-        stack > 0) /* a size that is too small is refused; libgomp then takes the default, as we
-                    * do */
+        stack >
+            0) /* if the size is too small, setting it fails, and libgomp and we use the default */
         (void)pthread_attr_setstacksize(attr, stack);
     return rc;
 }
@@ -116,9 +116,10 @@ uint32_t ts_threads_default(void)
     return n < 1 ? 1 : n < TS_MAX_THREADS ? n : TS_MAX_THREADS;
 }
 
-/* On idle cores a second thread pays from a fifth of this on. On busy ones each thread of a region
- * may have to wait for its turn, for milliseconds: 16 threads took 2.3 times as long as one with a
- * region of 3 million multiply-adds. */
+/* Multiply-adds for which a thread is started. On idle cores a second thread saves time from a
+ * fifth of this number on. On busy cores, each thread of a region may have to wait for
+ * milliseconds: 16 threads took 2.3 times as long as one for a region of 3 million
+ * multiply-adds. */
 #define WORTH_A_THREAD (UINT64_C(1) << 20)
 
 uint32_t ts_threads_worth(uint32_t threads, uint64_t multiply_adds)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Kernels for products of dense tensors: a large matrix of cells, read once, times a narrow matrix,
  * on tensor cores. */
-#define _Static_assert static_assert /* layout.h is C */
+#define _Static_assert static_assert /* layout.h, a C header, uses it */
 #include "gpu/dense/cells_kernel.h"
 
 #include <cuda_runtime.h>

@@ -7,7 +7,7 @@
  * that it needs. When a row ends, S is copied to shared memory, where all warps factor it.
  *
  * Arithmetic is that of observed_kernel.cu. */
-#define _Static_assert static_assert /* layout.h is C */
+#define _Static_assert static_assert /* layout.h, a C header, uses it */
 #include "gpu/observed/observed_wide.h"
 
 #include <cuda_runtime.h>

@@ -122,7 +122,8 @@ static int launch_kept(struct ts_gpu_pass *p, uint32_t c, const struct ts_gpu_sh
             return rc;
     }
     TRY(e, cudaStreamWaitEvent(me->dense, ended, 0));
-    if (e == cudaSuccess && !p->as_graph) /* `keeping` would fold them only after the next chunk */
+    /* the stream `keeping` would fold them only after the next chunk */
+    if (e == cudaSuccess && !p->as_graph)
         e = ts_gpu_fold_shards(p, &s, me->dense);
     return e == cudaSuccess ? 0 : fail(err, e);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Kernels for rows: products times the matrix of an update, scaling, and conversion of rows to and
  * from float64. */
-#define _Static_assert static_assert /* layout.h is C */
+#define _Static_assert static_assert /* layout.h, a C header, uses it */
 #include "gpu/rows/dense_kernel.h"
 
 #include <cuda_runtime.h>
@@ -138,9 +138,9 @@ static __global__ void __launch_bounds__(THREADS, GROUPS == 1 ? 4 : 2)
 #pragma unroll
             for (int h = 0; h < GROUPS; h++)
                 load_right(w, ld, 16 * g + 4 * j + s, 16 * h + 2 * i, b[g][s][h]);
-                /* keeps w in registers as float64: the compiler would convert it from float32 at each use */
 #pragma unroll
     for (int k = 0; k < GROUPS * 4 * GROUPS * 2; k++)
+        /* keeps w in registers as float64: the compiler would convert it at each use */
         asm volatile("" : "+d"((&b[0][0][0][0])[k]));
 
     for (uint64_t base = first; base < n; base += AHEAD * step) {

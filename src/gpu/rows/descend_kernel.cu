@@ -14,7 +14,7 @@
  *
  * The steps on columns depend on each other. If a warp has a unit, each lane makes the steps of one
  * row: t and x of eight columns pass through shared memory, and no lane waits for another. */
-#define _Static_assert static_assert /* layout.h is C */
+#define _Static_assert static_assert /* layout.h, a C header, uses it */
 #include "gpu/rows/descend_kernel.h"
 
 #include <cuda_runtime.h>

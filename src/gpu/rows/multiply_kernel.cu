@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Kernels for the rows of a Poisson model before, between and after its rounds. Each one reads the
  * rows once; arithmetic is float64. */
-#define _Static_assert static_assert /* layout.h is C */
+#define _Static_assert static_assert /* layout.h, a C header, uses it */
 #include "gpu/rows/multiply_kernel.h"
 
 #include <cfloat>

@@ -12,7 +12,7 @@
  * 4, L % 4), has row i and columns 2 j and 2 j + 1. A fragment of a matrix has its row 8 b + i,
  * columns 8 c + 2 j and 8 c + 2 j + 1. It multiplies columns 8 c .. 8 c + 7 of the left side, for
  * columns 8 b .. 8 b + 7 of the result. */
-#define _Static_assert static_assert /* layout.h is C */
+#define _Static_assert static_assert /* layout.h, a C header, uses it */
 #include "gpu/rows/simplex_kernel.h"
 
 #include <cuda_runtime.h>

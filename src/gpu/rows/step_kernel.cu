@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Gradients from unlisted cells, by column sums and at drawn columns or cells, and the steps of
  * rows. */
-#define _Static_assert static_assert /* layout.h is C */
+#define _Static_assert static_assert /* layout.h, a C header, uses it */
 #include "gpu/rows/step_kernel.h"
 
 #include <cuda_runtime.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Errors at the nonzeros of packed shards. The model's value is the dot product of the terms of the
  * MTTKRP and the row of the mode itself. */
-#define _Static_assert static_assert /* layout.h is C */
+#define _Static_assert static_assert /* layout.h, a C header, uses it */
 #include "gpu/sparse/errors_kernel.h"
 
 #include <cuda_runtime.h>

@@ -2,7 +2,7 @@
 /* Sums of residuals. Groups of lanes compute the model's values at the nonzeros of a block, like
  * errors_kernel.cu, and store them in shared memory. Then each lane sums its 8 positions, and a
  * scan over the lanes adds the sums of rows that several lanes share. */
-#define _Static_assert static_assert /* layout.h is C */
+#define _Static_assert static_assert /* layout.h, a C header, uses it */
 #include "gpu/sparse/score_kernel.h"
 
 #include <cuda_runtime.h>

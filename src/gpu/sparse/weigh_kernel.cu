@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Weighted products of packed shards: like the MTTKRP, but the factor of each nonzero depends on
  * the model's value, which also needs the row of the mode itself. */
-#define _Static_assert static_assert /* layout.h is C */
+#define _Static_assert static_assert /* layout.h, a C header, uses it */
 #include "gpu/sparse/weigh_kernel.h"
 
 #include <cuda_runtime.h>
