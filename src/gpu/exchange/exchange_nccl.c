@@ -76,9 +76,8 @@ static void load(void)
                  "multicast must be off");
         return;
     }
-    library = ts_exchange_nccl_file == NULL
-                  ? NULL
-                  : dlopen(ts_exchange_nccl_file, RTLD_NOW | RTLD_LOCAL);
+    library =
+        ts_exchange_nccl_file == NULL ? NULL : dlopen(ts_exchange_nccl_file, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL)
         library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
 #ifdef NCCL_LIBRARY

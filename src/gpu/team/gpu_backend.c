@@ -146,8 +146,7 @@ static int check_dense(const struct ts_backend_conf *conf, struct ts_err *err)
     if (conf->tensor->dense == NULL)
         return 0;
     if ((conf->needs & TS_ROWS_BY_LOSS) != 0)
-        return ts_fail(err, TS_EARG,
-                       TS_DENSE_BY_SQUARES, conf->tensor->path);
+        return ts_fail(err, TS_EARG, TS_DENSE_BY_SQUARES, conf->tensor->path);
     if (ts_comm_many(conf->comm))
         return ts_fail(err, TS_EARG,
                        "%s: a dense tensor is decomposed by one process: start one, with all GPUs",
