@@ -10,11 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/files/atomic_names.h"
 #include "base/files/atomic_out.h"
 #include "base/setting.h"
 #include "base/files/fd.h"
-#include "format/file_read.h"
 #include "format/layout.h"
 #include "format/part.h"
 
@@ -52,7 +50,7 @@ static int is_file(int dir, const char *name)
 
 /* The files of a complete tensor are known by their first bytes. Shard files have none of their
  * own; they are known by the index beside them. */
-static enum ts_atomic_kind kind_of_file(int dir, const char *name, int whole)
+static enum ts_atomic_kind kind_of(int dir, const char *name, int whole)
 {
     const char *magic = NULL;
     unsigned mode;
@@ -80,40 +78,6 @@ static enum ts_atomic_kind kind_of_file(int dir, const char *name, int whole)
     if (ours && whole)
         ours =
             magic != NULL ? begins(dir, name, magic) : begins(dir, TS_INDEX_NAME, TS_INDEX_MAGIC);
-    return ours ? TS_ATOMIC_OURS : TS_ATOMIC_FOREIGN;
-}
-
-/* Stops at a name that is not ours. */
-static int is_foreign_file(void *ctx, int dir, const char *name)
-{
-    const int *whole = ctx;
-    if (!*whole && strcmp(name, TS_ATOMIC_LOCK) == 0)
-        return 0; /* of a build that was killed */
-    return kind_of_file(dir, name, *whole) != TS_ATOMIC_OURS;
-}
-
-/* A segment or the tensor of all, or, of a directory that is not complete, the build of one. */
-static int is_segment(const char *name, int whole)
-{
-    unsigned number;
-    int end = 0;
-    if (strncmp(name, TS_MERGED_NAME, strlen(TS_MERGED_NAME)) == 0)
-        end = (int)strlen(TS_MERGED_NAME);
-    else if (sscanf(name, TS_SEGMENT_NAME "%n", &number, &end) != 1)
-        return 0;
-    return name[end] == '\0' || (!whole && strcmp(name + end, TS_BUILDING_SUFFIX) == 0);
-}
-
-static enum ts_atomic_kind kind_of(int dir, const char *name, int whole)
-{
-    int fd, ours;
-    if (!is_segment(name, whole))
-        return kind_of_file(dir, name, whole);
-    fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return TS_ATOMIC_FOREIGN;
-    ours = ts_atomic_walk(fd, is_foreign_file, &whole) == 0;
-    close(fd);
     return ours ? TS_ATOMIC_OURS : TS_ATOMIC_FOREIGN;
 }
 
@@ -180,83 +144,6 @@ int ts_build_dir_write(const struct ts_build_dir *d, const char *name, const voi
     if (close(fd) != 0 && rc == 0)
         rc = ts_fail_errno(err, TS_EIO, "%s/%s: cannot write", path, name);
     return rc;
-}
-
-/* ------------------------------------------------------------------ files of another tensor */
-
-#define PIECE ((size_t)1 << 20) /* bytes that are copied at a time */
-
-struct taking {
-    int to;
-    const char *from_path, *to_path;
-    struct ts_err *err;
-    int rc;
-};
-
-static int copy_file(const struct taking *k, int from, const char *name)
-{
-    char *path = NULL, *piece = malloc(PIECE);
-    const int in = openat(from, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    const int out = openat(k->to, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    uint64_t n = 0;
-    int rc = 0;
-    if (piece == NULL || asprintf(&path, "%s/%s", k->from_path, name) < 0) {
-        path = NULL;
-        rc = ts_no_memory(k->err, name);
-    }
-    if (rc == 0 && in < 0)
-        rc = ts_fail_errno(k->err, TS_EIO, "%s", path);
-    if (rc == 0 && out < 0)
-        rc = ts_fail_errno(k->err, TS_EIO, "%s/%s: cannot create", k->to_path, name);
-    if (rc == 0)
-        rc = ts_file_read_size(in, path, &n, k->err);
-    for (uint64_t at = 0; at < n && rc == 0; at += PIECE) {
-        const size_t now = n - at < PIECE ? (size_t)(n - at) : PIECE;
-        rc = ts_file_read_at(in, path, at, now, piece, k->err);
-        if (rc == 0 && ts_fd_write(out, piece, now, TS_FD_NEXT) < 0)
-            rc = ts_fail_errno(k->err, TS_EIO, "%s/%s: cannot write", k->to_path, name);
-    }
-    if (rc == 0 && fsync(out) != 0)
-        rc = ts_fail_errno(k->err, TS_EIO, "%s/%s: cannot write", k->to_path, name);
-    ts_fd_close(in);
-    ts_fd_close(out);
-    free(piece);
-    free(path);
-    return rc;
-}
-
-static int take_file(void *ctx, int from, const char *name)
-{
-    struct taking *k = ctx;
-    if (kind_of_file(from, name, 1) != TS_ATOMIC_OURS)
-        return 0; /* it has no meaning */
-    if (linkat(from, name, k->to, name, 0) != 0)
-        k->rc = copy_file(k, from, name);
-    return k->rc < 0;
-}
-
-int ts_build_dir_take(const struct ts_build_dir *d, const char *name, int from,
-                      const char *from_path, struct ts_err *err)
-{
-    struct taking k = { .to = ts_atomic_dir_fd(d->dir),
-                        .from_path = from_path,
-                        .to_path = ts_build_dir_path(d),
-                        .err = err };
-    const int top = k.to;
-    if (name != NULL) {
-        k.to = mkdirat(top, name, 0777) == 0
-                   ? openat(top, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-                   : -1;
-        if (k.to < 0)
-            return ts_fail_errno(err, TS_EIO, "%s/%s: cannot create", k.to_path, name);
-    }
-    if (ts_atomic_walk(from, take_file, &k) < 0 && k.rc == 0)
-        k.rc = ts_fail_errno(err, TS_EIO, "%s: cannot be read", from_path);
-    if (k.rc == 0 && fsync(k.to) != 0)
-        k.rc = ts_fail_errno(err, TS_EIO, "%s: cannot be flushed to the disk", k.to_path);
-    if (name != NULL)
-        close(k.to);
-    return k.rc;
 }
 
 int ts_build_dir_sync(const struct ts_build_dir *d, uint32_t order, struct ts_err *err)

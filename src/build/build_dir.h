@@ -43,12 +43,6 @@ const char *ts_build_dir_path(const struct ts_build_dir *d);
 int ts_build_dir_write(const struct ts_build_dir *d, const char *name, const void *data,
                        size_t bytes, struct ts_err *err);
 
-/* Takes over the files of a complete tensor, whose open directory is `from`, into the directory
- * `name` of this one, or, if that is NULL, into this one. They become hard links, or copies if the
- * file system makes none. */
-int ts_build_dir_take(const struct ts_build_dir *d, const char *name, int from,
-                      const char *from_path, struct ts_err *err);
-
 /* Syncs the shards of `order` modes: most of the time of a commit. */
 int ts_build_dir_sync(const struct ts_build_dir *d, uint32_t order, struct ts_err *err);
 

@@ -51,13 +51,9 @@ static int fail_busy(const struct ts_atomic_dir *d, const char *text, struct ts_
 {
     struct ts_lock_text lock;
     if (text != NULL && ts_lock_parse(text, &lock))
-        ts_fail(err, TS_EBUSY, "%s: another process is writing it (pid %ld%s%s)", d->partial,
-                lock.pid, lock.host[0] != '\0' ? " on " : "", lock.host);
-    else
-        ts_fail(err, TS_EBUSY, "%s: another process is writing it", d->partial);
-    if (err != NULL)
-        err->sys = EBUSY; /* it ends some day, which other reasons of TS_EBUSY do not */
-    return TS_EBUSY;
+        return ts_fail(err, TS_EBUSY, "%s: another process is writing it (pid %ld%s%s)", d->partial,
+                       lock.pid, lock.host[0] != '\0' ? " on " : "", lock.host);
+    return ts_fail(err, TS_EBUSY, "%s: another process is writing it", d->partial);
 }
 
 static void let_go(struct ts_atomic_dir *d)
