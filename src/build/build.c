@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build.c - the sequence of a build: divide the memory, gather, merge, number the slices, write a
- * sorted copy for each mode, the labels and the index, and put the directory in its place. */
+/* build.c - runs the steps of a build: divides the memory, gathers and merges the nonzeros,
+ * numbers the slices, writes a sorted copy for each mode, the labels and the index, and puts the
+ * directory in its place. */
 #include <float.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -47,8 +48,8 @@ static void free_areas(struct ts_build *b)
 
 /* ------------------------------------------------------------------ the whole */
 
-/* Checks that every nonzero read is in the tensor, or was merged or dropped. Anything else is an
- * error of ours, which no checksum would show to a user of the tensor. */
+/* Checks that every nonzero read is in the tensor, or was merged or dropped. A difference is a bug,
+ * which no checksum would show to a user of the tensor. */
 static int check_nothing_lost(const struct ts_build *b, struct ts_err *err)
 {
     const uint64_t merged = b->o->duplicates == TS_DUPLICATES_KEEP ? 0 : b->merge.n_duplicates;
@@ -74,7 +75,7 @@ static int check_nothing_lost(const struct ts_build *b, struct ts_err *err)
     return rc;
 }
 
-/* Says how many values were rounded to 0, and where the first of them is. */
+/* Writes a message with the number of values that were rounded to 0, and the place of the first. */
 static void tell_rounded(const struct ts_build *b)
 {
     const struct ts_collect *c = &b->collect;
@@ -99,7 +100,7 @@ static void tell_rounded(const struct ts_build *b)
                                 : "scale the values up to keep them");
 }
 
-/* Who has weights has observations, and one of 0 that is dropped counts neither in the mean of its
+/* Adds a note if zeros of weighted nonzeros were dropped: they count neither in the mean of their
  * cell nor in a fit. */
 static void note_weighted_zeros(struct ts_build *b)
 {
@@ -114,7 +115,7 @@ static void note_weighted_zeros(struct ts_build *b)
                      b->collect.n_zeros == 1 ? "it counts" : "they count");
 }
 
-/* All steps after the source has ended. */
+/* Runs all steps of a build after its input has ended. */
 int ts_build_finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err)
 {
     struct ts_build_report *r = b->report;
@@ -145,7 +146,8 @@ int ts_build_finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err)
     t0 = ts_clock_ns();
     r->pack_ns = t0 - t1;
     ts_build_phase_begin(b, TS_BUILD_PACKING + b->order, 0);
-    if (rc == 0 && ts_build_ranks_writes(b)) /* the others do not stop any more */
+    /* ranks that do not write check no longer whether to stop */
+    if (rc == 0 && ts_build_ranks_writes(b))
         rc = ts_build_tell(b, "writing", "", 0, 0, err);
     if (rc == 0 && ts_build_ranks_writes(b))
         rc = b->o->trial > 0 ? ts_build_dir_sync(b->dir, b->order, err)
@@ -175,7 +177,7 @@ int ts_build_finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err)
     return rc;
 }
 
-/* Checks the directory for temporary files at once: a build needs it only after long reading. */
+/* Checks at once that temporary files can be made: a build needs them only after long reading. */
 static int check_tmp(const char *dir, struct ts_err *err)
 {
     int fd;
@@ -185,7 +187,7 @@ static int check_tmp(const char *dir, struct ts_err *err)
     return rc;
 }
 
-/* The other ranks write to the directory that rank 0 has made. */
+/* Makes all ranks use the directory that rank 0 has made: the others open it by its path. */
 static int join_dir(struct ts_build *b, int rc, struct ts_err *err)
 {
     char path[4096] = "";
@@ -200,7 +202,7 @@ static int join_dir(struct ts_build *b, int rc, struct ts_err *err)
     return rc == 0 && !writes ? ts_build_dir_join(path, &b->dir, err) : rc;
 }
 
-/* Holds the files that are read against the directory that is made. */
+/* Checks that no file to be read is in the directory to be made or replaced. */
 static int check_places(const struct ts_build_options *o, const char *const path[], uint32_t n,
                         struct ts_err *err)
 {
@@ -254,8 +256,7 @@ int ts_build_init(struct ts_build *b, const struct ts_build_options *o, const ch
     return join_dir(b, rc, err);
 }
 
-/* Ends a build with the result rc. A wish to stop gets its sentence here, whichever step saw it
- * first. */
+/* Ends a build with the result rc. The message of TS_ESTOP is written here, for all steps. */
 int ts_build_fini(struct ts_build *b, int rc, struct ts_err *err)
 {
     if (rc == TS_ESTOP)
@@ -290,7 +291,7 @@ static int gather(struct ts_build *b, const struct ts_source *s, struct ts_err *
     return rc;
 }
 
-/* Takes all nonzeros of a source into the areas and sorted runs. */
+/* Reads all nonzeros of a source into the sort areas and, if these are full, into sorted runs. */
 int ts_build_read(struct ts_build *b, const struct ts_source *s, struct ts_err *err)
 {
     int rc = ts_build_comm_agree(&b->ranks, ts_build_room_begin(b, err), err);

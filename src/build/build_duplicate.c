@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_duplicate.c - finds the places of two nonzeros of one cell. Records do not hold lines or
- * positions, so the files are read once more. */
+/* build_duplicate.c - finds where in the input two nonzeros of the same cell are, for the
+ * message. Records do not hold lines or positions, so the files are read again. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "source/text/text_source.h"
 
 #define CELL_CHARS (48u * TS_MAX_ORDER)
-#define NAME_CHARS 32u /* characters of a name in a message */
+#define NAME_CHARS 32u /* most characters of a name in a message */
 
 struct place {
     uint32_t file;
@@ -26,13 +26,14 @@ struct search {
     const struct ts_build *b;
     const struct ts_text_kind *kind;
     struct ts_tns_rules rules;
-    char *name[TS_MAX_ORDER]; /* names of the cell, for modes of names; NULL: the index counts */
+    /* the name of the cell in each mode of names; NULL: compare the index */
+    char *name[TS_MAX_ORDER];
     size_t name_bytes[TS_MAX_ORDER];
     struct ts_batch batch;
     char *text, *side;
-    uint32_t file; /* the file that is read */
-    uint64_t line; /* lines of that file before the piece */
-    int at_start;  /* 1: the file had no line with words so far */
+    uint32_t file; /* number of the file that is read */
+    uint64_t line; /* number of lines of that file before the piece */
+    int at_start;  /* 1: the file had no line with words so far, so a header may follow */
     struct place place[2];
     uint32_t n_found;
 };
@@ -55,7 +56,7 @@ static int can_read_again(const char *const paths[], uint32_t n_paths)
 
 /* ------------------------------------------------------------------ the cell in words */
 
-/* Reads the names of the cell back. */
+/* Reads the names of the cell, one for each mode of names, back from the labels. */
 static int take_names(struct search *s, struct ts_err *err)
 {
     const struct ts_build *b = s->b;
@@ -72,7 +73,7 @@ static int take_names(struct search *s, struct ts_err *err)
     return rc;
 }
 
-/* Index, name or time of mode m. */
+/* Writes the index, name or time of the cell in mode m, for a message. */
 static void say_index(const struct search *s, uint32_t m, char ret[48])
 {
     const struct ts_build *b = s->b;
@@ -80,7 +81,7 @@ static void say_index(const struct search *s, uint32_t m, char ret[48])
     const int n = (int)(s->name_bytes[m] < NAME_CHARS ? s->name_bytes[m] : NAME_CHARS);
     if (s->name[m] != NULL) {
         snprintf(ret, 48, "'%.*s%s'", n, s->name[m], s->name_bytes[m] > NAME_CHARS ? "..." : "");
-        for (char *p = ret; *p != '\0'; p++) /* what would move the cursor */
+        for (char *p = ret; *p != '\0'; p++) /* replaces control characters */
             *p = (unsigned char)*p < ' ' || *p == 127 ? '?' : *p;
     } else if (b->table != NULL && ts_table_mode_field(b->table, m) == TS_TABLE_TIME) {
         char label[TS_TIME_LABEL];
@@ -103,7 +104,7 @@ static void say_cell(const struct search *s, char cell[CELL_CHARS])
 
 /* ------------------------------------------------------------------ text */
 
-/* Whether nonzero i of the batch, which was parsed from the line at p, is at the cell. */
+/* Whether nonzero i of the batch is at the cell. It was parsed from the line at p. */
 static int is_at_cell(const struct search *s, uint64_t i, const char *p)
 {
     const uint32_t order = s->b->order;
@@ -120,7 +121,7 @@ static int is_at_cell(const struct search *s, uint64_t i, const char *p)
     return 1;
 }
 
-/* One line; a mirror image is of the same line. */
+/* Searches one line for the cell. A mirrored nonzero counts as on the same line. */
 static void search_line(struct search *s, const char *p, size_t bytes)
 {
     uint64_t line;
@@ -205,7 +206,7 @@ int ts_build_name_duplicate(const struct ts_build *b, const struct ts_text_kind 
     char cell[CELL_CHARS];
     int rc;
     if (b->table != NULL)
-        ts_table_names(b->table, NULL); /* compare the names in the text */
+        ts_table_names(b->table, NULL); /* no dictionary: names are compared as text */
     rc = take_names(&s, NULL);
     if (rc == 0)
         say_cell(&s, cell);
@@ -236,7 +237,7 @@ int ts_build_name_duplicate_binary(const struct ts_build *b, const struct ts_fil
     uint32_t n = 0;
     int rc;
     if (!can_read_again(plan->paths, plan->n_paths))
-        return TS_EFORMAT; /* the sentence names the cell */
+        return TS_EFORMAT; /* the message names the cell, but no place */
     rc = ts_binary_source_find(plan, b->merge.refused_index, found, &n, NULL);
     say_cell(&s, cell);
     if (rc == 0 && n == 2)

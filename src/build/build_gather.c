@@ -11,7 +11,7 @@
 #include "build/build_steps.h"
 #include "build/ranks/build_ranks.h"
 
-/* Makes the collected records the input of the sort. */
+/* Converts all collected records to one layout, as the input of the sort. */
 static struct ts_extsort_area settle_collected(struct ts_build *b)
 {
     struct ts_collect *c = &b->collect;
@@ -66,15 +66,15 @@ int ts_build_gather(struct ts_build *b, const struct ts_source *source, struct t
 
 /* ------------------------------------------------------------------ merging */
 
-/* Chooses the modes that get a bitmap, the smallest first. The others are numbered by a sort, with
- * the same result. */
+/* Chooses the modes whose slices are numbered by a bitmap, the smallest modes first. The others are
+ * numbered by a sort, with the same result. */
 static void choose_bitmaps(const struct ts_build *b, uint64_t dim[])
 {
     uint64_t left = b->memory.bitmap_bytes, size[TS_MAX_ORDER];
     memset(dim, 0, TS_MAX_ORDER * sizeof *dim);
     for (uint32_t m = 0; m < b->order; m++) /* bitmaps begin at the first bin that occurs */
         size[m] = b->dim[m] - b->shift[m];
-    for (;;) { /* takes the smallest of the modes that are left */
+    for (;;) { /* picks the smallest mode that has no bitmap yet */
         uint32_t best = b->order;
         for (uint32_t m = 0; m < b->order; m++)
             if (dim[m] == 0 && (best == b->order || size[m] < size[best]))
@@ -86,7 +86,7 @@ static void choose_bitmaps(const struct ts_build *b, uint64_t dim[])
     }
 }
 
-/* All records fit into the areas. After merging, they stay where they were sorted. */
+/* Merges records that all fit in one area. They stay where they were sorted. */
 static int merge_in_memory(struct ts_build *b, struct ts_err *err)
 {
     uint64_t before[TS_RECORD_WORDS], n, n_before;
@@ -123,7 +123,7 @@ static int merge_runs(struct ts_build *b, struct ts_err *err)
     return rc;
 }
 
-/* One process merges all cells. */
+/* Sorts and merges all cells, if there is one process. */
 static int merge_alone(struct ts_build *b, struct ts_err *err)
 {
     const struct ts_extsort_area area = settle_collected(b);
@@ -139,8 +139,8 @@ static int merge_alone(struct ts_build *b, struct ts_err *err)
     return rc;
 }
 
-/* If all records lie in one area and the other one is free, the merged records stay there, as the
- * spool's memory. Returns whether that is so. */
+/* Keeps the merged records in their area as the spool's memory, if all lie in one area and the
+ * other is free. Returns whether it did. */
 static int stays(struct ts_build *b, uint64_t *rec, uint64_t kept)
 {
     const uint32_t words = b->collect.layout.words, area = b->area[1] == rec;
@@ -157,8 +157,7 @@ static int stays(struct ts_build *b, uint64_t *rec, uint64_t kept)
     return 1;
 }
 
-/* Merges the next sorted records, and appends the result to the spool. n is 0 if there are no
- * more. */
+/* Merges the next n sorted records, and appends the result to the spool. n 0: there are no more. */
 static int merge_records(void *arg, uint64_t *rec, uint64_t n, struct ts_err *err)
 {
     struct ts_build *b = arg;
@@ -175,7 +174,7 @@ static int merge_records(void *arg, uint64_t *rec, uint64_t n, struct ts_err *er
     return rc;
 }
 
-/* Merges the cells of this rank's range. */
+/* With several ranks: sorts and merges the cells of this rank's range. */
 static int merge_ranks(struct ts_build *b, struct ts_err *err)
 {
     const struct ts_record_layout *l = &b->collect.layout;
@@ -208,7 +207,7 @@ static int merge_ranks(struct ts_build *b, struct ts_err *err)
     return rc;
 }
 
-/* Says why there is no nonzero. */
+/* Fails with a message that says why the input has no nonzero. */
 static int nothing_left(const struct ts_build *b, struct ts_err *err)
 {
     const uint64_t n_missing = b->collect.n_missing;
@@ -233,8 +232,8 @@ int ts_build_gather_merge(struct ts_build *b, struct ts_err *err)
     struct ts_collect *c = &b->collect;
     uint64_t dim[TS_MAX_ORDER];
     int rc;
-    /* with sorted runs, the last run is still to be sorted. The work of a record is counted as 2
-     * for sorting and 1 for merging */
+    /* If there are sorted runs, the last run must still be sorted. A record counts as 2 units of
+     * work for sorting and 1 for merging. */
     ts_build_phase_begin(b, TS_BUILD_MERGING,
                          3 * (c->n_read - c->n_zeros) + (b->runs != NULL ? 2 * c->n : 0));
     rc = ts_build_tell(b, "merging", "nonzeros", 0, c->n_read - c->n_zeros, err);

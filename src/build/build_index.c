@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Puts the index together and writes it with its checksum. */
+/* Fills in the header of the index and writes the file with its checksum. */
 #include "build/build_index.h"
 
 #include <stdlib.h>

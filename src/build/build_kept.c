@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_kept.c - what a build did, as its tensor keeps it (format/kept.h). */
+/* build_kept.c - records in the tensor how it was built (format/kept.h). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,11 +9,11 @@
 #include "build/kept_text.h"
 #include "source/text/text_kind.h"
 
-/* Texts that are collected. */
+/* Collects the texts of the options of a build. */
 struct keeping {
     struct ts_kept *k;
     int rc;      /* the first failure */
-    int nothing; /* some text cannot be kept */
+    int nothing; /* 1: some option cannot be written as text, so that none is kept */
     struct ts_err *err;
 };
 
@@ -55,7 +55,7 @@ static void put_common(struct keeping *g, const struct ts_build *b)
     put(g, TS_KEPT_WEIGHTS, 0, o->weights ? "given" : "none");
 }
 
-/* A line of a list is an index for each mode, and the value. */
+/* Puts the columns of a list of cells (.tns): an index for each mode, then the value. */
 static void put_list(struct keeping *g, const struct ts_build *b)
 {
     put(g, TS_KEPT_HEADER, 0, "no");
@@ -118,7 +118,7 @@ static void put_table(struct keeping *g, const struct ts_build *b, int done)
     }
 }
 
-/* Names and sizes of modes of numbers. */
+/* Puts the names of all modes, and the sizes of modes whose fields are numbers. */
 static void put_modes(struct keeping *g, const struct ts_build *b, int done)
 {
     const char *name[TS_MAX_ORDER + 1];
@@ -142,8 +142,8 @@ static void put_modes(struct keeping *g, const struct ts_build *b, int done)
     }
 }
 
-/* A copy of cells is what a build of them would be, but for cells that were added up behind a
- * function of their values. */
+/* Copies the options of the tensor that this one was made from, as a build of these cells has them.
+ * Not if cells were added up whose values had been transformed. */
 static int copy_kept(const struct ts_build *b, struct ts_kept *ret, struct ts_err *err)
 {
     struct ts_kept from;
@@ -180,7 +180,8 @@ int ts_build_kept(const struct ts_build *b, int done, struct ts_kept *ret, struc
     return g.rc < 0 ? g.rc : !g.nothing;
 }
 
-/* Holds *k, which is there if `found`, against the options that are asked for. */
+/* Compares the options of this build, *k, with o->like. found 0: this build has none, which is
+ * refused. */
 static int compare(const struct ts_build *b, const struct ts_kept *k, int found, struct ts_err *err)
 {
     if (b->o->like == NULL)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_number.c - turns indices into compact rows and values into codes. Used slices are
- * numbered by a bitmap, or by a sort where the mode is too large for one. They are written to
- * modeK.rows if some slices are empty. Then the records of the spool are made shorter, as rows
- * and codes need fewer bits. */
+/* build_number.c - turns indices into compact rows, and values into codes. A bitmap numbers the
+ * used slices or, if the mode is too large, a sort. The used indices are written to modeK.rows
+ * if some slices are empty. Then the records are shortened, as rows and codes need fewer bits. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +20,7 @@ static int end_rows(struct ts_build *b, uint32_t m, struct ts_rows_writer *w, st
                                 err);
 }
 
-/* Writes modeK.rows from the bitmap, if a slice is empty. */
+/* Writes modeK.rows from the bitmap of a mode, if some slice of it is empty. */
 static int write_rows(struct ts_build *b, uint32_t m, struct ts_err *err)
 {
     const struct ts_slices *s = &b->merge.slices[m];
@@ -57,21 +56,24 @@ static int write_rows(struct ts_build *b, uint32_t m, struct ts_err *err)
 
 #define WORK_PIECE 65536u /* records between two additions to the count of work */
 
-/* Numbers the slices of a mode too large for a bitmap, from records sorted by that mode. */
+/* State of numbering the slices of a mode too large for a bitmap, from records sorted by that
+ * mode. */
 struct numbering {
     struct ts_build *b;
     uint32_t mode;
-    struct ts_record_layout sorted, numbered; /* sorted: the mode's field first */
-    uint8_t source[TS_RECORD_FIELDS];         /* of numbered, in sorted */
+    /* layouts of records: sorted by the mode (its index is the first field), and with rows */
+    struct ts_record_layout sorted, numbered;
+    /* for each field of `numbered`, its field in `sorted` */
+    uint8_t source[TS_RECORD_FIELDS];
     struct ts_rows_writer *rows;
     int any;
     uint64_t index, row;
-    struct ts_cell_sum in, numbered_cells; /* cells by index, and by row */
-    uint8_t field[TS_RECORD_FIELDS];       /* of the spool, where each of `sorted` comes from */
+    struct ts_cell_sum in, numbered_cells; /* sums over the cells, with indices and with rows */
+    uint8_t field[TS_RECORD_FIELDS];       /* for each field of `sorted`, its field in the spool */
     struct ts_spool out;
 };
 
-/* Adds a record to the sums. */
+/* Adds a record to both sums: with its index, and with its row. */
 static void add_cell(struct numbering *g, const uint64_t *rec)
 {
     const struct ts_record_layout *l = &g->sorted;
@@ -93,8 +95,8 @@ static int number_records(void *arg, uint64_t *rec, uint64_t n, struct ts_err *e
 {
     struct numbering *g = arg;
     const struct ts_record_layout *l = &g->sorted;
-    /* a row is never larger than its index, so it takes the place of the index; later the field
-     * shrinks */
+    /* A row is never larger than its index, so it is stored in the field of the index. The field
+     * gets narrower later. */
     for (uint64_t i = 0; i < n; i++) {
         uint64_t *r = rec + i * l->words, copy[TS_RECORD_WORDS] = { 0 };
         const uint64_t index = ts_record_get(l, r, 0);
@@ -134,7 +136,8 @@ static int number_records(void *arg, uint64_t *rec, uint64_t n, struct ts_err *e
     return 0;
 }
 
-/* Replaces the indices of a huge mode by compact rows, and writes modeK.rows. */
+/* Replaces the indices of a mode that is too large for a bitmap by compact rows, and writes
+ * modeK.rows. */
 static int number_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
 {
     const struct ts_record_layout *l = &b->spool.layout;
@@ -168,7 +171,7 @@ static int number_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
         return ts_no_memory(err, b->o->out);
     ts_build_spool_close_gaps(b);
     if (b->spool.mem != NULL) {
-        g.out.mem = b->spool.mem; /* the records are elsewhere now */
+        g.out.mem = b->spool.mem; /* the sort moves the records away from here */
         g.out.layout = g.numbered;
         rc = 0;
     } else {
@@ -198,7 +201,8 @@ static int number_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
     return rc;
 }
 
-/* Removes the file of a mode without empty slices; a huge mode can be one, too. */
+/* Removes modeK.rows of a mode without empty slices. A mode that was numbered by a sort can be such
+ * a mode. */
 static int drop_full_rows(struct ts_build *b, uint32_t m)
 {
     char *path;
@@ -217,16 +221,16 @@ static int drop_full_rows(struct ts_build *b, uint32_t m)
 
 /* ------------------------------------------------------------------ compacting */
 
-#define PIECE 512u /* records whose columns stay in the cache */
+#define PIECE 512u /* records converted at a time, whose columns stay in the cache */
 
-/* The code of a value as it was read, with that of its weight. */
+/* Returns the code of a value as it was read, with the bits of its weight if it has one. */
 static uint64_t code_of(const struct ts_build *b, uint64_t bits)
 {
     return b->o->weights ? ts_value_code_of(b->code, bits >> 32) << 32 | (uint32_t)bits
                          : ts_value_code_of(b->code, bits);
 }
 
-/* The bits of a value as read, from those of its code. */
+/* Returns the bits of a value as it was read, from its code. */
 static uint64_t bits_of_code(const struct ts_build *b, uint64_t code)
 {
     const uint64_t value = b->o->weights ? code >> 32 : code;
@@ -235,7 +239,7 @@ static uint64_t bits_of_code(const struct ts_build *b, uint64_t code)
     return b->o->weights ? bits << 32 | (uint32_t)code : bits;
 }
 
-/* Sums of the cells that were compacted: as they were found and as they became. */
+/* Sums over the cells before and after they were compacted. */
 struct passed {
     struct ts_cell_sum in, out;
 };
@@ -246,13 +250,14 @@ static void join_passed(struct passed *to, const struct passed *more)
     ts_cell_sum_join(&to->out, &more->out);
 }
 
-/* Whether rows of mode m differ from the indices in the spool. */
+/* Whether the records still hold indices of mode m that differ from its compact rows. */
 static int is_renamed(const struct ts_build *b, uint32_t m)
 {
     return !b->mapped[m] && b->n_rows[m] != b->dim[m];
 }
 
-/* The values are summed as the codes give them back. */
+/* Replaces a column of values by their codes. Adds the values as the codes give them back to the
+ * sum. */
 static void compact_values(const struct ts_build *b, uint64_t *column, uint32_t n, uint64_t *in,
                            uint64_t *out)
 {
@@ -281,14 +286,16 @@ static void compact_values(const struct ts_build *b, uint64_t *column, uint32_t 
         ts_cell_sum_weighted(out, column, n);
     } else {
         ts_cell_sum_term(in, plain ? column : back, n, key);
-        if (kind == TS_VALUE_F64) /* two codes: the high half and the low one */
+        /* a 64-bit value makes two 32-bit codes: the high half and the low one */
+        if (kind == TS_VALUE_F64)
             ts_cell_sum_weighted(out, column, n);
         else
             ts_cell_sum_term(out, column, n, key);
     }
 }
 
-/* Field by field over a piece that stays in the cache. Most fields are then a vector loop. */
+/* Converts records to the layout with rows and codes, field by field over a piece that stays in the
+ * cache. Most fields then are a vector loop. */
 static void compact_records(const struct ts_build *b, const struct ts_record_layout *to,
                             const uint64_t *in, uint64_t *out, uint64_t n, struct passed *ret)
 {
@@ -302,7 +309,8 @@ static void compact_records(const struct ts_build *b, const struct ts_record_lay
         uint64_t column[PIECE], rec[PIECE * TS_RECORD_WORDS], found[PIECE], became[PIECE];
         memset(rec, 0, count * to->words * sizeof *rec);
         memset(found, 0, count * sizeof *found);
-        for (uint32_t m = 0; m < b->order; m++) { /* these have one term for both sums */
+        /* fields that do not change add the same term to both sums */
+        for (uint32_t m = 0; m < b->order; m++) {
             if (is_renamed(b, m))
                 continue;
             ts_record_column(from, piece, count, m, column);
@@ -346,7 +354,7 @@ static void compact_parallel(const struct ts_build *b, const struct ts_record_la
     }
 }
 
-/* Compacts the spool in memory: moves it to the other area, without gaps. */
+/* Compacts a spool that is in memory: converts it to the other area, without gaps. */
 static void compact_memory(struct ts_build *b, const struct ts_record_layout *to,
                            struct passed *passed)
 {
@@ -364,24 +372,25 @@ static void compact_memory(struct ts_build *b, const struct ts_record_layout *to
     b->gaps = 0;
     b->spool.mem = out;
     b->spool.layout = *to;
-    /* Later sorts need a part of the other area for their result. The rest of the part that has
-     * been used already becomes their scratch: its pages need not be cleared again by the kernel.
-     * So scratch points into that area from here on */
+    /* Later sorts need a part of the other area for their result. The rest of its used pages
+     * becomes their scratch memory, which the kernel need not clear again. So scratch points into
+     * that area from here on. */
     if (used + b->scratch_words <= touched) {
         b->scratch = ts_build_other_area(b, out) + used;
         b->scratch_words = touched - used;
     }
 }
 
-/* Whether the spool lies in a room, and an area holds what comes of it. */
+/* Whether the spool is in a room (memory beside the areas) and the compacted records fit in one
+ * area. */
 static int is_in_room(const struct ts_build *b, const struct ts_record_layout *to)
 {
     return b->spool.room > 0 && b->spool.n <= b->spool.head_n &&
            b->spool.n <= b->area_words / to->words;
 }
 
-/* Compacts it at once. What comes of it stays where it is: its memory is exchanged for the room
- * that the spool leaves. */
+/* Compacts the whole spool at once into area[0]. The new spool keeps that memory, and the room of
+ * the old spool becomes the area. */
 static int compact_room(struct ts_build *b, struct ts_spool *out, struct passed *passed,
                         struct ts_err *err)
 {
@@ -427,8 +436,8 @@ static int compact(struct ts_build *b, struct ts_err *err)
     return rc == 0 ? ts_build_sums_passed(b, &passed.in, &passed.out, err) : rc;
 }
 
-/* What is counted: a sort of a mode too large for a bitmap counts each record twice, and twice more
- * where it goes through runs; numbering it and making records shorter count it once. */
+/* Returns the work of numbering. A sort of a mode too large for a bitmap counts each record twice,
+ * and twice more if it goes through runs. Numbering and shortening count it once each. */
 static uint64_t numbering_work(const struct ts_build *b)
 {
     const uint64_t each = b->spool.mem != NULL ? 3 : 5;

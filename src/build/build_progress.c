@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_progress.c - tells the user how far a step of a build is, and learns the wish to stop. */
+/* build_progress.c - reports the progress of a build, and checks whether the user wants to stop. */
 #include <math.h>
 
 #include "base/stop.h"
@@ -12,7 +12,8 @@ void ts_build_phase_begin(struct ts_build *b, uint32_t phase, uint64_t work)
     atomic_store_explicit(b->work, 0, memory_order_relaxed);
 }
 
-/* How much of `total` is done: as the caller says, or as its threads have counted. */
+/* Returns how much of `total` is done: `done` of the caller, or more if the threads have counted
+ * more. */
 static uint64_t done_of(const struct ts_build *b, uint64_t done, uint64_t total)
 {
     const uint64_t work = atomic_load_explicit(b->work, memory_order_relaxed);
@@ -51,6 +52,7 @@ int ts_build_check_stop(const struct ts_build *b, struct ts_err *err)
         return ts_build_fail_stopped(b, err);
     if (ts_build_comm_many(&b->ranks) && b->ranks.over.code == 0 &&
         b->ranks.comm->ops->poll(b->ranks.comm))
-        return ts_build_fail_stopped(b, err); /* another rank's sentence will take its place */
+        /* the message of another rank will replace this one */
+        return ts_build_fail_stopped(b, err);
     return 0;
 }

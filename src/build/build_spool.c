@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_spool.c - sorts all nonzeros of a build in another order: in the areas when they are in
- * memory, otherwise from the spool's file through sorted runs. */
+/* build_spool.c - sorts the spool (all nonzeros of a build) in another order: in the areas if it
+ * is in memory, otherwise from its file through sorted runs. */
 #include <string.h>
 
 #include "build/build_steps.h"
 #include "build/sort/record_sort.h"
 
-/* Records given to a thread at a time, whole partitions: some tenths of a second of packing, so
- * that waiting for the last thread of each piece does not matter. */
+/* Records passed on at a time to each thread, as whole partitions. Packing them takes some tenths
+ * of a second, so waiting for the last thread of each piece does not matter. */
 #define GIVE_PIECE (UINT64_C(256) * TS_PARTITION_NNZ)
 
 void ts_build_spool_convert(const struct ts_build *b, const struct ts_record_layout *from,
@@ -42,7 +42,7 @@ void ts_build_spool_close_gaps(struct ts_build *b)
     b->gaps = 0;
 }
 
-/* Reads the spool's file into the sort, converted. */
+/* Reads the spool's file, converts the records, and adds them to the sort. */
 static int add_file(struct ts_build *b, const struct ts_build_spool_sort *s,
                     struct ts_extsort *sort, struct ts_err *err)
 {
@@ -94,8 +94,8 @@ static int sort_file(struct ts_build *b, const struct ts_build_spool_sort *s, st
     return rc;
 }
 
-/* Gives the whole spool, sorted in memory, in pieces, so that the user sees progress and can
- * stop. */
+/* Passes the whole spool, sorted in memory, to `consume` in pieces, so that the user sees progress
+ * and can stop. */
 static int give_pieces(struct ts_build *b, const struct ts_build_spool_sort *s, uint64_t *rec,
                        struct ts_err *err)
 {

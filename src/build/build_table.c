@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_table.c - what a build needs for tables only: dictionaries of names, and the sizes and
- * labels of modes of names and times. */
+/* build_table.c - makes what only tables need: dictionaries of names, and the sizes and labels
+ * of modes of names and times. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +11,10 @@
 #include "build/ranks/build_ranks.h"
 #include "source/text/text_source.h"
 
-#define NAMES_SHARE 4u                  /* share of the memory during reading */
-#define MODE_CHARS  128u                /* of "mode 3 (its name)" */
-#define MOST_BINS   (UINT64_C(1) << 24) /* with more bins the file of labels would be too large */
+#define NAMES_SHARE 4u   /* memory of names during reading: one part in so many */
+#define MODE_CHARS  128u /* bytes of the text "mode 3 (its name)" */
+/* a mode with more bins gets no labels, as their file would be too large */
+#define MOST_BINS (UINT64_C(1) << 24)
 
 static int open_writer(struct ts_build *b, uint32_t m, struct ts_err *err)
 {
@@ -48,7 +49,7 @@ int ts_build_table_begin(struct ts_build *b, struct ts_text_source *s, struct ts
                                   .stop = b->o->stop,
                                   .label = ts_build_table_add_label,
                                   .label_arg = b };
-    int any = 0, rc; /* any: of the modes has names */
+    int any = 0, rc; /* any: some mode has names */
     for (uint32_t m = 0; m < b->order; m++) {
         const enum ts_table_field field = ts_table_mode_field(b->table, m);
         conf.named[m] = field == TS_TABLE_NAME;
@@ -75,8 +76,8 @@ int ts_build_table_begin(struct ts_build *b, struct ts_text_source *s, struct ts
     return 0;
 }
 
-/* Returns the text of a new note about a mode, and sets `mode` to the mode's name. NULL: there are
- * enough notes. */
+/* Returns the buffer of a new note about a mode, and sets `mode` to the mode's name for the text.
+ * NULL: there is no room for more notes. */
 static char *new_note(struct ts_build *b, uint32_t m, char mode[MODE_CHARS])
 {
     struct ts_build_report *r = b->report;
@@ -86,7 +87,8 @@ static char *new_note(struct ts_build *b, uint32_t m, char mode[MODE_CHARS])
     return r->n_notes < TS_BUILD_NOTES ? r->note[r->n_notes++] : NULL;
 }
 
-/* Column names that are read as data make a row of each mode, and a nonzero. */
+/* Adds a note if the first line may be a header: read as data, it adds a nonzero with its own
+ * rows. */
 static void note_first_line(struct ts_build *b)
 {
     struct ts_build_report *r = b->report;
@@ -97,7 +99,8 @@ static void note_first_line(struct ts_build *b)
             " says which it is");
 }
 
-/* All lines in one bin is most likely a wrong unit, or too wide a bin. */
+/* Adds a note that all lines fall into one bin: most likely the unit is wrong, or the bin too
+ * wide. */
 static void note_one_bin(struct ts_build *b, uint32_t m, uint64_t bin)
 {
     char label[TS_TIME_LABEL], mode[MODE_CHARS], *note = new_note(b, m, mode);
@@ -110,7 +113,7 @@ static void note_one_bin(struct ts_build *b, uint32_t m, uint64_t bin)
                          b->collect.n_read, mode, chars, label);
 }
 
-/* Codes such as 1e5 are numbers to a program. */
+/* Adds a note about fields such as 1e5: they may be codes, but are read as numbers. */
 static void note_exponents(struct ts_build *b, uint32_t m, const struct ts_table_facts *f)
 {
     char mode[MODE_CHARS], *note = new_note(b, m, mode);
@@ -125,7 +128,8 @@ static void note_exponents(struct ts_build *b, uint32_t m, const struct ts_table
                          f->n[TS_TABLE_EXPONENT] == 1 ? "a number" : "numbers", m + 1);
 }
 
-/* 7 and 7.0 are two names where a column has names, and one where it has whole numbers. */
+/* Adds a note about spellings: 7 and 7.0 are two names in a column of names, but one in a column of
+ * whole numbers. */
 static void note_spellings(struct ts_build *b, uint32_t m, const struct ts_table_facts *f)
 {
     char mode[MODE_CHARS], *note = new_note(b, m, mode);
@@ -150,8 +154,8 @@ static void note_spellings(struct ts_build *b, uint32_t m, const struct ts_table
             mode, *example != '\0' ? example : "7.0", m + 1);
 }
 
-/* A column that was taken for names because the start of the input had nothing of it, and that has
- * nothing but whole numbers, is one of indices: of a file that would have been found out. */
+/* Refuses a mode that was taken for names because its fields are missing at the start of a pipe, if
+ * all later fields are whole numbers: in a file they would have been read as indices. */
 static int check_open(const struct ts_build *b, uint32_t m, const struct ts_table_facts *f,
                       struct ts_err *err)
 {
@@ -168,7 +172,7 @@ static int check_open(const struct ts_build *b, uint32_t m, const struct ts_tabl
         m + 1, name == NULL ? "" : " (", name == NULL ? "" : name, name == NULL ? "" : ")", m + 1);
 }
 
-/* Adds up, over all ranks, what was noticed about the fields of the modes, and writes notes. */
+/* Adds up the facts about fields of each mode over all ranks, and writes notes about them. */
 static int tell_facts(struct ts_build *b, int rc, struct ts_err *err)
 {
     uint64_t n[TS_MAX_ORDER * TS_TABLE_FACTS];
@@ -217,7 +221,7 @@ int ts_build_table_sizes(struct ts_build *b, int rc, struct ts_err *err)
     }
     if (b->names != NULL)
         b->report->name_generations = ts_names_generations(b->names);
-    ts_names_free(b->names); /* the sort areas need its memory now */
+    ts_names_free(b->names); /* the sort areas need this memory now */
     b->names = NULL;
     return 0;
 }

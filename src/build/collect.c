@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads of a source pack their batches side by side into one array; each batch first gets its
- * place in turn. */
+/* Packs the batches of a source's threads side by side into one array. Each batch first gets its
+ * place, in turn. */
 #include "build/collect.h"
 
 #include <stdlib.h>
@@ -42,7 +42,7 @@ void ts_collect_fini(struct ts_collect *c)
     pthread_cond_destroy(&c->wanted);
 }
 
-/* The layout that holds this batch and all before it. */
+/* Returns the layout that can hold this batch and all before it. */
 static struct ts_record_layout grown_layout(const struct ts_collect *c, const struct ts_batch *b)
 {
     struct ts_record_layout grown = c->layout;
@@ -92,7 +92,7 @@ static struct ts_collect_segment *add_segment(struct ts_collect *c, uint64_t n)
     return s;
 }
 
-/* Waits for the batch's turn. Returns 0, or -1 after a failure. */
+/* Waits for the turn of the batch. Returns 0, or -1 after a failure. */
 static int wait_turn(struct ts_collect *c, uint64_t number)
 {
     while (number != TS_SINK_ANY && c->turn != number && !c->failed)
@@ -100,8 +100,8 @@ static int wait_turn(struct ts_collect *c, uint64_t number)
     return c->failed ? -1 : 0;
 }
 
-/* Makes records of a batch, and adds its nonzeros to the sum: column by column over a piece that
- * stays in the cache. */
+/* Makes records of a batch, and adds its nonzeros to the sum. It goes column by column over pieces
+ * that stay in the cache. */
 static void pack(const struct ts_batch *b, int weights, const struct ts_record_layout *l,
                  uint64_t *out, struct ts_cell_sum *sum)
 {
@@ -290,7 +290,7 @@ uint64_t *ts_collect_settle(struct ts_collect *c, uint64_t *scratch, uint32_t th
     }
     if (!differ)
         return c->array;
-    to = longer ? scratch : c->array; /* of the same length: each is converted in place */
+    to = longer ? scratch : c->array; /* with as many words, each segment is converted in place */
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
     for (uint32_t i = 0; i < c->n_segments; i++) {
         const struct ts_collect_segment *s = &c->segment[i];

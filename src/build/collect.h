@@ -25,7 +25,7 @@
 
 struct ts_collect_segment {
     uint64_t at;       /* position in the array, in words */
-    uint64_t first, n; /* number of records before this segment, and in it */
+    uint64_t first, n; /* number of records before this segment, and in this segment */
     struct ts_record_layout layout;
 };
 
@@ -35,14 +35,15 @@ struct ts_collect {
     uint64_t *array;
     uint64_t room_words, used_words, n; /* sizes of the array: words, words in use, records */
     struct ts_record_layout layout;     /* layout for all records so far */
-    uint64_t max[TS_MAX_ORDER];         /* largest index of each mode, also of zeros */
+    /* largest index of each mode so far, dropped zeros included */
+    uint64_t max[TS_MAX_ORDER];
     uint64_t n_read, n_zeros;
-    /* number of values rounded to 0; for text, line and file of the first one */
+    /* number of values rounded to 0; for text, the line and file of the first one */
     uint64_t n_rounded, rounded_line;
     uint32_t rounded_file;
     uint64_t n_missing;         /* lines left out because a field of them is missing */
     struct ts_cell_sum records; /* sum over all nonzeros that were put so far */
-    uint32_t file; /* for the last batch: its file, and the lines of this file so far */
+    uint32_t file;              /* of the last batch: its file, and the lines of this file so far */
     uint64_t n_lines;
     struct ts_collect_segment *segment;
     uint32_t n_segments, segment_room;
@@ -50,10 +51,10 @@ struct ts_collect {
     pthread_mutex_t lock;
     /* signalled when a turn has passed, when the array was emptied, and after a failure */
     pthread_cond_t moved;
-    pthread_cond_t wanted; /* signalled when ts_collect_wait must look again */
-    uint64_t turn;         /* the batch that may enter next */
-    uint32_t packing;      /* batches being packed */
-    uint32_t sources;      /* threads that may still call put */
+    pthread_cond_t wanted; /* signalled when ts_collect_wait must check again */
+    uint64_t turn;         /* number of the batch that may enter next */
+    uint32_t packing;      /* number of batches being packed */
+    uint32_t sources;      /* number of threads that may still call put */
     int full, failed;
     struct ts_err err; /* message of the failure */
 };
@@ -80,7 +81,8 @@ void ts_collect_cancel(struct ts_collect *c, const struct ts_err *why);
  * scratch (as large), which then becomes c->array. */
 uint64_t *ts_collect_settle(struct ts_collect *c, uint64_t *scratch, uint32_t threads);
 
-/* After a wait that returned 0: so many threads may call put again, TS_SINK_ANY alone. */
+/* To be called after a wait that returned 0: lets `sources` threads put batches again. These may
+ * only be TS_SINK_ANY. */
 void ts_collect_again(struct ts_collect *c, uint32_t sources);
 
 /* Continues with `array`, after a wait that returned TS_COLLECT_FULL. */

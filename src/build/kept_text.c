@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kept_text.c - texts of kept options, as options of a build. */
+/* kept_text.c - turns the stored options of an earlier build (format/kept.h) into options of a
+ * new one. */
 #include "build/kept_text.h"
 
 #include <math.h>
@@ -45,7 +46,7 @@ void ts_transform_text(const struct ts_transform *t, char ret[TS_TRANSFORM_CHARS
         *ts_decimal_f64(at, t->scale) = '\0';
 }
 
-/* The text of a row that the user did not give; NULL if he did, or the row does not apply. */
+/* Returns the stored text of an option; NULL if the user gave this option, or it does not apply. */
 static const char *text_of(const struct ts_kept *was, uint64_t said, enum ts_kept_id id, uint32_t m)
 {
     return (said >> id & 1) != 0 ? NULL : was->text[id][m];
@@ -79,7 +80,7 @@ static int adopt_cells(const struct ts_kept *was, uint64_t said, struct ts_build
     return 0;
 }
 
-/* Whether all modes have a text in this row. */
+/* Whether this option is stored for all modes. */
 static int all_have(const struct ts_kept *was, enum ts_kept_id id)
 {
     for (uint32_t m = 0; m < was->order; m++)
@@ -88,7 +89,7 @@ static int all_have(const struct ts_kept *was, enum ts_kept_id id)
     return 1;
 }
 
-/* What --text and --bin call a mode. */
+/* Returns what --text and --bin call a mode: its name, or its number. */
 static const char *called(const struct ts_kept *was, uint32_t m)
 {
     static const char *const number[TS_MAX_ORDER] = {
@@ -160,7 +161,8 @@ int ts_kept_adopt(const struct ts_kept *was, uint64_t said, struct ts_build_opti
                   struct ts_table_plan *plan, struct ts_err *err)
 {
     const char *source = was->text[TS_KEPT_SOURCE][0];
-    const int other = (said >> TS_KEPT_SOURCE & 1) != 0 && o->table == NULL; /* is no table */
+    /* 1: the new input is not a table */
+    const int other = (said >> TS_KEPT_SOURCE & 1) != 0 && o->table == NULL;
     int rc = adopt_cells(was, said, o, err);
     if (rc == 0 && (said >> TS_KEPT_MODE_NAME & 1) == 0 && all_have(was, TS_KEPT_MODE_NAME)) {
         o->n_names = was->order;

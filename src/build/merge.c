@@ -15,9 +15,9 @@
 #include "base/stop.h"
 #include "build/build.h"
 
-#define WORK_PIECE 65536u /* records between two looks at the shared count of work */
+#define WORK_PIECE 65536u /* records between two additions to the shared count of work */
 #define PIECE      2048u  /* records that are merged and counted while they are in the cache */
-#define COLUMN     512u   /* records of which one field at a time is computed */
+#define COLUMN     512u   /* records of which one field at a time is read into a column */
 
 uint64_t ts_merge_bytes(uint32_t threads, uint32_t order)
 {
@@ -112,12 +112,12 @@ static void add_to(const struct ts_merge *g, const uint64_t *rec, struct ts_merg
     if (g->weights) {
         const double weight = ts_weight_of_bits(bits);
         s->weights += weight;
-        s->products += weight * value; /* exact, and so is the value of a single one */
+        s->products += weight * value; /* a float64 holds the product of two float32 exactly */
     }
 }
 
-/* The value of a cell: the sum; with weights the mean by them, or the plain one where they are
- * 0. */
+/* Returns the value of a cell: the sum of its nonzeros or, with weights, their weighted mean. If
+ * all weights are 0, it is the plain mean. */
 static double value_of(const struct ts_merge *g, const struct ts_merge_sum *s)
 {
     return !g->weights      ? s->values
@@ -125,9 +125,9 @@ static double value_of(const struct ts_merge *g, const struct ts_merge_sum *s)
                             : s->values / (double)s->n;
 }
 
-#define CELL_CHARS 512u /* 16 indices of 13 digits, each between two marks */
+#define CELL_CHARS 512u /* 16 indices of 13 digits, each with separators */
 
-/* "3, 1, 4": the cell's indices, as the reader counts them. */
+/* Writes the indices of a cell as "3, 1, 4", counted as in the input, and returns buf. */
 static char *name_cell(const struct ts_merge *g, const uint64_t *rec, char *buf, size_t room)
 {
     size_t n = 0;
@@ -140,8 +140,8 @@ static char *name_cell(const struct ts_merge *g, const uint64_t *rec, char *buf,
     return buf;
 }
 
-/* Writes cell, sum and weight as a record. Returns 1, 0 when the sum is a zero to be dropped, or a
- * failure. */
+/* Makes a record of a cell, its value and its weight. Returns 1, 0 if the value is a zero to be
+ * dropped, or a failure. */
 static int make_record(const struct ts_merge *g, const uint64_t *cell, double sum, double weight,
                        uint64_t *out, uint64_t *n_rounded, struct ts_err *err)
 {
@@ -169,7 +169,7 @@ static int make_record(const struct ts_merge *g, const uint64_t *cell, double su
     return !zero || g->zeros;
 }
 
-/* As make_record, but the sum is transformed first. */
+/* Like make_record, but transforms the value first. */
 static int make_transformed(const struct ts_merge *g, const uint64_t *cell,
                             const struct ts_merge_sum *sum, uint64_t *out, uint64_t *n_rounded,
                             struct ts_err *err)
@@ -268,11 +268,12 @@ static void count_kept(struct ts_merge *g, uint32_t thread, const uint64_t *rec,
     }
 }
 
-/* What one thread has found in its records. */
+/* The records of one thread, and what it has counted in them. */
 struct share {
     uint64_t first, n, kept, n_duplicates, n_zeros;
     int rc;
-    const uint64_t *refused; /* a record whose cell has another record */
+    /* a record whose cell has a second record, which is refused; or NULL */
+    const uint64_t *refused;
     struct ts_err err;
 };
 
@@ -301,7 +302,7 @@ static void merge_share(struct ts_merge *g, uint32_t thread, uint64_t *all, stru
             }
         } else if (next - in == 1 || g->duplicates == TS_DUPLICATES_KEEP) {
             s->n_duplicates += next - in - 1;
-            if (out != in) /* copied forwards: the distance may be a record or two */
+            if (out != in) /* word by word, not memcpy: source and destination may overlap */
                 for (uint64_t i = 0; i < (next - in) * words; i++)
                     rec[out * words + i] = rec[in * words + i];
             out += next - in;
@@ -381,8 +382,8 @@ static int merge_all(struct ts_merge *g, uint64_t *rec, uint64_t n, uint64_t *ke
 
 /* ------------------------------------------------------------------ across calls */
 
-/* Adds the records at the front that belong to the open cell, the last one of the call before.
- * Returns how many they are. */
+/* Adds the records at the front that belong to the open cell (the last cell of the call before).
+ * Returns their number. */
 static uint64_t continue_cell(struct ts_merge *g, const uint64_t *rec, uint64_t n)
 {
     uint64_t i = 0;
@@ -442,7 +443,7 @@ int ts_merge_add(struct ts_merge *g, uint64_t *rec, uint64_t n, int last, uint64
     uint64_t taken, left;
     int rc;
     *n_before = *kept = 0;
-    if (g->duplicates == TS_DUPLICATES_KEEP) { /* nothing to merge, only to count */
+    if (g->duplicates == TS_DUPLICATES_KEEP) { /* nothing is merged, only counted */
         g->n_duplicates += n > 0 && g->open && same_cell(g, g->cell, rec);
         if (n > 0)
             memcpy(g->cell, rec + (n - 1) * words, words * sizeof *rec);
@@ -489,9 +490,9 @@ static int is_shifted(const struct ts_merge *g)
 int ts_merge_check(const struct ts_merge *g, const struct ts_cell_sum *records, struct ts_err *err)
 {
     const struct ts_merge_account *a = &g->account[0];
-    /* Rounding errors come from each value that was made, which is rounded to its type once, as is
-     * its weight, and from each step of a sum. A value that was rounded to 0 was below FLT_MIN, and
-     * counts with the weight of its cell. */
+    /* The largest rounding error: each merged value and weight is rounded to its type once, and
+     * each step of a sum is rounded. A value that was rounded to 0 was below FLT_MIN, and counts
+     * with the weight of its cell. */
     const double most =
         ((g->value_bytes == 4 ? 0x1p-22 : 0) + (double)a->gone.n * 0x1p-51) * a->value_size +
         a->roundable * FLT_MIN;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* merge.h - one pass over the sorted nonzeros of the whole tensor: merges those of one cell, drops
- * zeros (unless they are kept), and collects the statistics by which the format is chosen.
+/* merge.h - passes once over all sorted nonzeros: merges those of one cell, drops zeros (unless
+ * they are kept), and collects the statistics that choose codes and the order of levels.
  *
  *   owner    the caller
  *   units    records of indices in the order of the modes, then the value's bits, with those of its
@@ -31,14 +31,15 @@ enum ts_transform_kind {
 };
 struct ts_transform {
     enum ts_transform_kind kind;
-    double scale; /* finite, not 0 */
+    double scale; /* factor of TS_TRANSFORM_SCALE: finite, not 0 */
 };
 
 /* Sums over the nonzeros of a cell. */
 struct ts_merge_sum {
     uint64_t n;
-    double values, weights, products; /* without weights: values alone */
-    double sizes;                     /* sum of |value|, times weights */
+    /* sums of values, weights and value * weight; without weights only `values` */
+    double values, weights, products;
+    double sizes; /* sum of |value|, or of |value| * weight */
     struct ts_cell_sum records;
 };
 
@@ -46,16 +47,16 @@ struct ts_merge_sum {
 struct ts_merge_account {
     /* records that were merged or transformed, and the records made from them */
     struct ts_cell_sum gone, made;
-    struct ts_cell_sum kept;  /* all records that remain, with indices as in the records */
-    struct ts_cell_sum cells; /* the same records, with `shift` subtracted from indices */
-    uint64_t n_rounded;       /* values made that were rounded to 0 (ts_value_keep) */
+    struct ts_cell_sum kept;  /* sum over all records that remain, with indices as in the records */
+    struct ts_cell_sum cells; /* sum over the same records, with `shift` subtracted from indices */
+    uint64_t n_rounded;       /* number of merged values that were rounded to 0 (ts_value_keep) */
     /* sums of values (times weights) that were merged or made, and of their magnitudes */
     double value_gone, value_made, value_size;
     /* sum of weights, or number, of cells whose value may have been rounded to 0 */
     double roundable;
 };
 
-/* Records that remain of a range: [first, first + n). */
+/* The records [first, first + n) that remain of a range. */
 struct ts_merge_piece {
     uint64_t first, n;
 };
@@ -67,9 +68,9 @@ struct ts_merge {
     const volatile sig_atomic_t *stop; /* NULL, or set by the caller; ends merging early */
     _Atomic uint64_t *work;            /* NULL, or set by the caller; counts records merged */
     struct ts_transform transform;     /* none, or set by the caller */
-    int zeros;                         /* 0, or set by the caller: sums of 0 are kept */
-    /* 0, or set by the caller: nonzeros of a cell become their weighted mean, with the sum of
-     * weights */
+    int zeros;                         /* 0, or set by the caller: 1 keeps cells whose sum is 0 */
+    /* 0, or set by the caller: 1 merges the nonzeros of a cell to their weighted mean, with the sum
+     * of their weights */
     int weights;
     /* 0, or set by the caller: subtracted from indices to give those of the tensor */
     uint64_t shift[TS_MAX_ORDER];
@@ -78,24 +79,28 @@ struct ts_merge {
      * which */
     int refused;
     uint64_t refused_index[TS_MAX_ORDER];
-    struct ts_slices slices[TS_MAX_ORDER]; /* sets of used indices, for modes with a bitmap */
-    struct ts_fibres *fibres;              /* one for each thread; [0] holds all after finish */
-    struct ts_value_table **values;        /* one for each thread; [0] holds all after finish */
-    struct ts_merge_account *account;      /* one for each thread; [0] holds all after finish */
+    /* sets of used indices, for modes whose slices are numbered by a bitmap */
+    struct ts_slices slices[TS_MAX_ORDER];
+    /* estimates of tree nodes, one for each thread; [0] holds all after finish */
+    struct ts_fibres *fibres;
+    /* tables of values, one for each thread; [0] holds all after finish */
+    struct ts_value_table **values;
+    struct ts_merge_account *account; /* one for each thread; [0] holds all after finish */
 
-    struct ts_merge_piece *piece; /* for each thread: the records of the last add that remain */
+    /* for each thread: the records that remain of the last ts_merge_add */
+    struct ts_merge_piece *piece;
 
-    /* the cell that the next records may continue */
+    /* the open cell: the last cell so far, to which the next records may belong */
     int open;
     uint64_t cell[TS_RECORD_WORDS];
     struct ts_merge_sum sum;
 };
 
-/* Memory of the tables in which `threads` threads count values and tree nodes, without the sets of
- * used slices. */
+/* Returns the memory of the tables in which `threads` threads count values and tree nodes. The sets
+ * of used slices are not included. */
 uint64_t ts_merge_bytes(uint32_t threads, uint32_t order);
 
-/* dim[m] 0: no bitmap for mode m. */
+/* Prepares a merge. dim[m] is the size of the bitmap of mode m; 0: the mode has none. */
 int ts_merge_init(struct ts_merge *g, const struct ts_record_layout *layout, uint32_t order,
                   uint32_t value_bytes, int duplicates, const uint64_t dim[], uint32_t threads,
                   struct ts_err *err);
@@ -108,16 +113,16 @@ void ts_merge_fini(struct ts_merge *g);
 int ts_merge_add(struct ts_merge *g, uint64_t *rec, uint64_t n, int last, uint64_t *before,
                  uint64_t *n_before, uint64_t *kept, struct ts_err *err);
 
-/* Checks the result against `records`, the sum over all records that were added: TS_EIO if what
- * remains is not that less what was merged or dropped. The message says what differs, without a
- * name. To be called after finish. */
+/* Checks the result against `records`, the sum over all records that were added: returns TS_EIO
+ * if the records that remain, plus those merged or dropped, do not add up to it. The message
+ * does not name the tensor. To be called after finish. */
 int ts_merge_check(const struct ts_merge *g, const struct ts_cell_sum *records, struct ts_err *err);
 
 /* Adds the counts of all threads up in fibres[0], values[0] and account[0]; those of the other
  * threads are cleared. */
 void ts_merge_finish(struct ts_merge *g);
 
-/* Frees fibres, values and slices when the format is chosen. The counts stay. */
+/* Frees fibres, values and slices once the format is chosen. The counts stay. */
 void ts_merge_release(struct ts_merge *g);
 
 #endif
