@@ -256,8 +256,8 @@ static int is_renamed(const struct ts_build *b, uint32_t m)
     return !b->mapped[m] && b->n_rows[m] != b->dim[m];
 }
 
-/* Replaces a column of values by their codes. Adds the values as the codes give them back to the
- * sum. */
+/* Replaces a column of n values by their codes. Adds the values that the codes stand for to the
+ * sums `in`, and the codes to the sums `out`. */
 static void compact_values(const struct ts_build *b, uint64_t *column, uint32_t n, uint64_t *in,
                            uint64_t *out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A bitmap of used indices, and their ranks by counting bits. */
+/* Keeps a bitmap of used indices, and finds their ranks by counting bits. */
 #include "build/slices.h"
 
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static inline __attribute__((always_inline)) void find_rows(const struct ts_slic
 }
 
 #ifdef __x86_64__
-/* One instruction counts bits here. */
+/* the processor counts the bits of a word in one instruction */
 __attribute__((target("popcnt"))) static void find_rows_popcnt(const struct ts_slices *s,
                                                                uint64_t *column, uint32_t n)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* slices.h - which indices of a mode are used, and the compact row of each.
+/* slices.h - keeps which indices of a mode are used, and numbers them: the compact row of an index
+ * is its rank.
  *
  *   owner    the caller of init calls fini
  *   units    indices from `first`, dim of them; a set costs dim / 8 bytes, and half as much again
@@ -22,7 +23,7 @@ struct ts_slices {
     uint32_t *rank; /* number of used indices before each word of the bitmap */
 };
 
-/* Bytes of a set in total. */
+/* Returns the bytes of a set: the bitmap and the ranks. */
 static inline uint64_t ts_slices_bytes(uint64_t dim)
 {
     return (dim + 63) / 64 * 12;

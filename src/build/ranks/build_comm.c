@@ -18,7 +18,7 @@ int ts_build_comm_agree(struct ts_build_comm *b, int rc, struct ts_err *err)
     uint64_t t0;
     if (!ts_build_comm_many(b))
         return rc;
-    if (b->over.code < 0) { /* the others have ended already */
+    if (b->over.code < 0) { /* the other ranks have already agreed on a failure */
         *err = b->over;
         return b->over.code;
     }

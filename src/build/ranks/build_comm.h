@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_comm.h - how ranks of a build (build_ranks.h) agree, and exchange a few numbers.
+/* build_comm.h - lets the ranks of a build (build_ranks.h) agree on failures, and exchange a few
+ * numbers.
  *
  * A rank that fails goes to the end of its build, where it agrees for the last time. The others
  * learn of the failure in their next agreement. So each step that needs all ranks begins with an
@@ -7,7 +8,7 @@
  *
  *   owner    the comm and all buffers are the caller's
  *   threads  one
- *   errors   0 or a negative ts_code, after an agreement the same on all ranks
+ *   errors   0 or a negative ts_code, the same on all ranks after an agreement
  */
 #ifndef TS_BUILD_BUILD_COMM_H
 #define TS_BUILD_BUILD_COMM_H
@@ -15,33 +16,34 @@
 #include "stream/comm.h"
 
 struct ts_build_comm {
-    struct ts_comm *comm; /* NULL: one process */
+    struct ts_comm *comm; /* the communicator; NULL: one process */
     struct ts_err over;   /* the failure that all ranks agreed on; code 0: none */
     uint64_t exchange_ns; /* time in which this rank sent data to others, or waited for them */
 };
 
-/* Whether there are several ranks. b may be NULL: no. */
+/* Whether there are several ranks. b may be NULL, which means one process. */
 int ts_build_comm_many(const struct ts_build_comm *b);
 
-/* All ranks get the same result of a step. Without other ranks it is rc. */
+/* Gives all ranks the same result of a step: rc, or the failure of a rank. With one process,
+ * returns rc. */
 int ts_build_comm_agree(struct ts_build_comm *b, int rc, struct ts_err *err);
 
 enum ts_build_comm_join { TS_JOIN_SUM, TS_JOIN_MAX, TS_JOIN_MIN };
 
-/* Agrees, and replaces v[i] by the sum, the most or the least of all ranks' v[i]. */
+/* Agrees, and replaces v[i] by the sum, the largest or the smallest of v[i] over all ranks. */
 int ts_build_comm_join(struct ts_build_comm *b, int rc, enum ts_build_comm_join kind, uint64_t *v,
                        uint32_t n, struct ts_err *err);
 
-/* Agrees, and gives the bytes of rank 0 to all ranks. */
+/* Agrees, and copies the n bytes of rank 0 to all ranks. */
 int ts_build_comm_tell(struct ts_build_comm *b, int rc, void *bytes, uint64_t n,
                        struct ts_err *err);
 
-/* Agrees. Each rank gives n numbers. *all has the numbers of all ranks, rank after rank; the caller
- * frees it. */
+/* Agrees, and gathers n numbers of each rank. *all has the numbers of all ranks, rank after rank;
+ * the caller frees it. */
 int ts_build_comm_numbers(struct ts_build_comm *b, int rc, const uint64_t *v, uint32_t n,
                           uint64_t **all, struct ts_err *err);
 
-/* Returns the n + 1 offsets that gather and deal of struct ts_comm take for its n ranks. Rank
+/* Returns the n + 1 offsets that gather and deal of struct ts_comm need for its n ranks. Rank
  * `owner` has `bytes` bytes and the others have none. If owner is n, each rank has `bytes` bytes.
  * The caller frees the array; NULL: out of memory. */
 uint64_t *ts_build_comm_places(const struct ts_comm *c, uint32_t owner, uint64_t bytes);

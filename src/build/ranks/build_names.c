@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_names.c - the names of tables on several ranks. Each has numbered those of its parts of the
- * files. Modes go in waves of as many as there are ranks, each mode to a rank of its own, its
- * *owner*: that gets the names in the order of the text, so file after file and rank after rank,
- * numbers them as one process does, writes them, and tells each rank the indices of its own. Both
- * ways those of all modes of a wave travel together, in rounds of few bytes. */
+/* build_names.c - numbers the names of tables on several ranks. Each rank has numbered the names in
+ * its parts of the files. Modes are treated in waves of as many modes as ranks; one rank is the
+ * *owner* of each mode. The owner gets all names of its mode in the order of the text (file after
+ * file, rank after rank), numbers them as one process does, and writes them as labels. It then
+ * sends each rank the indices of the names that this rank has sent. In both directions all modes of
+ * a wave are exchanged together, in rounds of at most ROUND_BYTES. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,44 +12,50 @@
 #include "build/ranks/build_ranks.h"
 #include "source/names/name_list.h"
 
-#define MODE_BYTES  (UINT64_C(1) << 20) /* of a mode in a round, */
-#define ROUND_BYTES (UINT64_C(2) << 20) /* and of all modes */
-#define PARTS       1024u               /* of a mode in a round */
-#define ENTRIES     65536u              /* of the tables of what ranks have of each file */
+#define MODE_BYTES  (UINT64_C(1) << 20) /* most bytes of one mode in a round */
+#define ROUND_BYTES (UINT64_C(2) << 20) /* most bytes of all modes in a round */
+#define PARTS       1024u               /* most parts of one mode in a round */
+/* most entries of the tables with the amount that each rank has of each file */
+#define ENTRIES 65536u
 
-/* A stretch of what one rank has of one file: bytes, or names. */
+/* A part of a mode's names: the next n units (bytes of names, or indices) that a rank has of a
+ * file. */
 struct part {
     uint32_t rank;
     uint64_t n;
 };
 
-/* What all ranks have of a mode, in the order of the text. All ranks take the same parts at the
- * same time. */
+/* The position in the names of one mode, over all files and ranks in the order of the text. All
+ * ranks hold the same copy, so that they know the same parts of each round. */
 struct walk {
-    /* the table is of files base .. base + n - 1; the next part */
+    /* the table covers files base .. base + n - 1; the next part is of `file` (in the table) and
+     * `rank` */
     uint32_t mode, base, n, file, rank;
-    uint64_t *table; /* ranks x n; what is left of each */
-    uint64_t at;     /* names of this rank that went: bytes */
+    uint64_t *table; /* units left of each file of the table: ranks x n, row-major */
+    uint64_t at;     /* bytes of this rank's names that were sent */
 
-    /* a round */
-    uint64_t n_parts, own; /* own: units of this rank */
-    uint64_t *count;       /* units of each rank */
+    /* the current round */
+    uint64_t n_parts, own; /* number of parts; units that this rank sends or receives */
+    uint64_t *count;       /* for each rank, units in this round */
     struct part part[PARTS];
 };
 
 struct wave {
     struct ts_build *b;
-    uint32_t n; /* modes; walk[r] is rank r's */
+    uint32_t n; /* number of modes; rank r owns the mode of walk[r] */
     struct walk *walk;
-    int bytes;     /* 1: units are bytes, else names, */
-    uint64_t unit; /* of so many bytes */
-    /* of_all: places for deal: of what goes to each owner or comes from it, of what an owner has */
+    /* 1: names are sent, in units of bytes; 0: indices are sent, in units of 8 bytes */
+    int bytes;
+    uint64_t unit; /* bytes of a unit */
+    /* offsets for deal, in bytes: of_owners of the data of each owner in `own`, of_all of the data
+     * of each rank in `all` */
     uint64_t *count, *of_owners, *of_all;
-    /* of this rank, for or from all owners; of all ranks, for or from this owner */
+    /* buffers: data between this rank and all owners; data between all ranks and this rank as an
+     * owner */
     char *own, *all;
 };
 
-/* What this rank owns; NULL: nothing. */
+/* Returns the walk of the mode that this rank owns; NULL: it owns none. */
 static struct walk *owned(const struct wave *v)
 {
     const uint32_t rank = v->b->ranks.comm->rank;
@@ -83,7 +90,7 @@ static int load_table(const struct wave *v, struct walk *w, struct ts_err *err)
     return rc;
 }
 
-/* Takes the parts of a mode's next round. There are none at the end. */
+/* Chooses the parts of a mode in the next round. w->n_parts is 0 at the end. */
 static int fill(const struct wave *v, struct walk *w, struct ts_err *err)
 {
     const uint32_t ranks = v->b->ranks.comm->n;
@@ -117,7 +124,8 @@ static int fill(const struct wave *v, struct walk *w, struct ts_err *err)
     return 0;
 }
 
-/* The next round, and where its bytes lie. *more: there are some. */
+/* Chooses the parts of all modes in the next round, and sets the offsets of their bytes. *more:
+ * whether there are any. */
 static int fill_all(struct wave *v, int *more, struct ts_err *err)
 {
     const struct walk *o = owned(v);
@@ -144,7 +152,7 @@ static void start(struct wave *v, int bytes)
     }
 }
 
-/* All the parts of a round, to their owners or from them. */
+/* Sends the data of a round: names to the owners, or indices from them. */
 static int deal(struct wave *v, int rc, int to_owners, struct ts_err *err)
 {
     struct ts_build_comm *ranks = &v->b->ranks;
@@ -155,7 +163,8 @@ static int deal(struct wave *v, int rc, int to_owners, struct ts_err *err)
                      : ts_build_comm_deal(ranks, v->all, v->of_all, v->own, v->of_owners, err);
 }
 
-/* Where an owner has part i. Those of a rank lie one behind the other: the walk counts again. */
+/* Returns where the owner has part i in `all`. The parts of a rank follow one another; w->count
+ * counts the units before the part. */
 static char *next_part(const struct wave *v, struct walk *w, uint64_t i)
 {
     const struct part *p = &w->part[i];
@@ -172,7 +181,7 @@ static void first_part(const struct wave *v, struct walk *w)
 /* ------------------------------------------------------------------ names to owners, indices from
  * them */
 
-/* Takes the parts that came in their order. */
+/* Adds the names of a round to the owner's list, in the order of the text. */
 static int take_names(const struct wave *v, struct ts_name_list *list, struct ts_err *err)
 {
     struct walk *w = owned(v);
@@ -183,7 +192,7 @@ static int take_names(const struct wave *v, struct ts_name_list *list, struct ts
     return rc;
 }
 
-/* This rank's, for each owner. */
+/* Reads the names that this rank sends in this round, for each owner. */
 static int read_names(struct wave *v, uint64_t end, struct ts_err *err)
 {
     uint64_t at = 0;
@@ -222,7 +231,7 @@ static int send_names(struct wave *v, struct ts_name_list *list, struct ts_err *
     }
 }
 
-/* Puts the indices of the parts where their ranks' lie. */
+/* Fills in the indices that the owner sends in this round, for each rank. */
 static int put_indices(const struct wave *v, struct ts_name_list *list, struct ts_err *err)
 {
     struct walk *w = owned(v);
@@ -270,13 +279,15 @@ static int add_label(void *arg, uint32_t mode, const char *name, uint32_t n, str
     return ts_build_table_add_label(l->b, l->mode, name, n, err);
 }
 
-/* What owners tell of their modes; of all others 0. */
+/* What the owner of a mode reports to all ranks: number of names, and number, bytes and hash of the
+ * labels. Other ranks report 0. */
 enum { NAMES, LABELS, BYTES, HASH, N_TOLD };
 struct told {
     uint64_t of[N_TOLD][TS_MAX_ORDER];
 };
 
-/* All names have their indices: the owner's file is complete. */
+/* Completes the labels of the owned mode, once all its names have an index, and fills in the
+ * report. */
 static int end_owned(const struct wave *v, struct ts_name_list *list, struct told *told,
                      struct ts_err *err)
 {
@@ -344,7 +355,7 @@ static void free_wave(struct wave *v)
     free(v->all);
 }
 
-/* The modes of names from *m on, as many as there are ranks. */
+/* Makes the next wave: the modes of names from mode *m on, at most as many as there are ranks. */
 static void next_wave(struct wave *v, uint32_t *m)
 {
     const uint32_t ranks = v->b->ranks.comm->n;
@@ -371,7 +382,7 @@ int ts_build_names(struct ts_build *b, int rc, struct ts_err *err)
             rc = number_wave(&v, &told, err);
     }
     free_wave(&v);
-    for (uint32_t i = 0; i < N_TOLD; i++) /* all but one are 0 */
+    for (uint32_t i = 0; i < N_TOLD; i++) /* only the owner of a mode has a number other than 0 */
         rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_SUM, told.of[i], b->order, err);
     for (m = 0; m < b->order && rc == 0; m++) {
         b->mode[m].n_labels = told.of[LABELS][m];

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The exchanges between ranks that build a tensor together. */
+/* Exchanges records and counts between the ranks that build a tensor together. */
 #include "build/ranks/build_ranks.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define FOLD_BYTES (UINT64_C(4) << 20) /* bytes of a set of used slices that are sent at a time */
+/* bytes of a bitmap of used slices that are exchanged at a time */
+#define FOLD_BYTES (UINT64_C(4) << 20)
 
 int ts_build_ranks_writes(const struct ts_build *b)
 {
@@ -20,7 +21,8 @@ int ts_build_ranks_writes_rows(const struct ts_build *b, uint32_t mode)
 int ts_build_ranks_rows(struct ts_build *b, int rc, struct ts_err *err)
 {
     uint64_t told[2 * TS_MAX_ORDER];
-    for (uint32_t m = 0; m < b->order; m++) { /* 0 and 0 where it has written none */
+    /* 0 and 0 for a mode whose rows another rank has written */
+    for (uint32_t m = 0; m < b->order; m++) {
         told[2 * m] = b->mode[m].rows_bytes;
         told[2 * m + 1] = b->mode[m].rows_hash;
     }
@@ -80,7 +82,8 @@ int ts_build_ranks_read(struct ts_build *b, int rc, struct ts_err *err)
     c->n_read = count[0];
     c->n_zeros = count[1];
     c->n_rounded = count[2];
-    c->rounded_line = 0; /* the line number counts from the start of this rank's part of the file */
+    /* 0: the line is not known, as this rank counts from the start of its part of the file */
+    c->rounded_line = 0;
     c->n_missing = count[3];
     for (uint32_t m = 0; m < b->order; m++)
         width[m] = ts_record_width(c->max[m]);
@@ -94,7 +97,7 @@ int ts_build_ranks_read(struct ts_build *b, int rc, struct ts_err *err)
 
 typedef void fold_fn(void *own, const void *other, uint64_t bytes);
 
-/* Rank 0 takes what the others have into its own, and tells all what came of it. */
+/* Combines `own` of all ranks on rank 0, by calls of `take`, and copies the result to all ranks. */
 static int fold(struct ts_build *b, void *own, void *other, uint64_t bytes, fold_fn *take,
                 struct ts_err *err)
 {
@@ -104,7 +107,7 @@ static int fold(struct ts_build *b, void *own, void *other, uint64_t bytes, fold
     int rc = ts_build_comm_agree(
         &b->ranks, none == NULL || some == NULL ? ts_build_comm_no_memory(err) : 0, err);
     for (uint32_t r = 1; r < c->n && rc == 0; r++) {
-        if (c->rank == 0) { /* some: what rank r sends */
+        if (c->rank == 0) { /* some: offsets at which rank 0 receives the bytes of rank r */
             for (uint32_t q = 0; q <= c->n; q++)
                 some[q] = q > r ? bytes : 0;
             rc = ts_build_comm_deal(&b->ranks, own, none, other, some, err);
@@ -130,8 +133,8 @@ static void take_values(void *own, const void *other, uint64_t bytes)
     ts_value_table_merge(own, other);
 }
 
-/* Each rank puts a part of the bits together, and all get all parts: no rank has more to do than
- * another. */
+/* Combines the bitmaps of all ranks by OR. Each rank combines one part, and then all get all parts,
+ * so that the work is divided equally. */
 static int fold_bits(struct ts_build *b, uint64_t *bits, uint64_t n_words, uint64_t *others,
                      uint64_t *part, uint64_t *got, struct ts_err *err)
 {

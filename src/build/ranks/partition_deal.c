@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranks tell each other the sizes of their packed partitions, find the same shards in them, and
- * write their own. */
+/* Exchanges the sizes of packed partitions between ranks. All ranks divide them into the same
+ * shards, and each rank writes its own shards. */
 #include "build/ranks/partition_deal.h"
 
 #include <errno.h>
@@ -13,43 +13,48 @@
 #include "base/files/tempfile.h"
 #include "build/ranks/shards_file.h"
 
-/* What all ranks know of a partition. */
+/* The data of a partition that all ranks know. */
 struct entry {
     uint32_t n_blocks, n_words, row_first, row_last;
     uint32_t first_row_nnz, last_row_nnz, largest_row_nnz;
     double sum_of_squares;
 };
 
-/* Where a partition of this rank is. */
+/* Where a packed partition of this rank is stored. */
 struct place {
-    struct ts_packed_partition *mem; /* NULL: in the file, */
-    uint64_t at;                     /* from this byte on */
+    struct ts_packed_partition *mem; /* address in memory; NULL: in the temporary file */
+    uint64_t at;                     /* first byte in the temporary file */
 };
 
 struct ts_partition_deal {
     struct ts_partition_deal_plan plan;
     pthread_mutex_t lock;
-    char *mem;                    /* packed partitions of this rank; the lock's, and */
-    uint64_t mem_bytes, mem_room; /* room: what it may hold */
-    int fd;                       /* the rest of them */
+    /* spare memory for packed partitions of this rank; protected by the lock */
+    char *mem;
+    uint64_t mem_bytes, mem_room; /* bytes in use, and bytes in total */
+    int fd;                       /* temporary file for the partitions that do not fit in `mem` */
     uint64_t file_bytes;
-    struct place *place; /* as own */
+    struct place *place; /* place of each partition in `own` */
     struct entry *own, *all;
     uint64_t n_own, own_room;
 
-    uint64_t *rank_first;            /* n + 1: partitions before those of each rank */
-    uint64_t *shard_first, n_shards; /* n_shards + 1: partitions before each shard */
-    uint64_t begin, end;             /* shards of this rank */
-    char *lent;                      /* partitions received from ranks behind this one */
-    uint64_t n_lent, lent_at;        /* partitions; byte of the next one */
+    /* for each rank, the number of partitions before its first; n + 1 entries */
+    uint64_t *rank_first;
+    /* for each shard, the number of partitions before its first; n_shards + 1 entries */
+    uint64_t *shard_first, n_shards;
+    uint64_t begin, end; /* this rank writes shards begin .. end - 1 */
+    /* partitions that this rank received from higher ranks, for its last shard */
+    char *lent;
+    /* number of these partitions; offset of the next one in `lent` */
+    uint64_t n_lent, lent_at;
 
-    /* what is written, and what came of it */
-    int out; /* the file; -1 */
+    /* writing: the thread, and its results */
+    int out; /* file descriptor of the shared file; -1: not open */
     pthread_t thread;
     int has_thread, rc;
     struct ts_err err;
     struct ts_disk_shard *shard;
-    struct ts_cell_sum cells; /* of these shards */
+    struct ts_cell_sum cells; /* sum over the cells of the shards that this rank has written */
 };
 
 int ts_partition_deal_new(const struct ts_partition_deal_plan *plan, struct ts_partition_deal **ret,
@@ -89,7 +94,8 @@ void ts_partition_deal_free(struct ts_partition_deal *d)
     free(d);
 }
 
-/* In memory and in messages partitions begin at whole words of 8 bytes. */
+/* Returns the bytes of a partition in memory and in messages, where each begins at a multiple of 8
+ * bytes. */
 static uint64_t bytes_of(uint32_t n_words)
 {
     return sizeof(struct ts_packed_partition) + 4 * (n_words + (uint64_t)n_words % 2);
@@ -112,7 +118,8 @@ struct ts_packed_partition *ts_partition_deal_room(struct ts_partition_deal *d, 
     return p;
 }
 
-/* A partition of the pool goes behind those in the file. */
+/* Notes where a partition is stored. One that is not in spare memory is appended to the temporary
+ * file. */
 static int keep(struct ts_partition_deal *d, struct ts_packed_partition *p, struct place *place,
                 struct ts_err *err)
 {
@@ -172,7 +179,7 @@ int ts_partition_deal_add(struct ts_partition_deal *d, struct ts_packed_partitio
 
 /* ------------------------------------------------------------------ what all find */
 
-/* Gathers the entries of all ranks. */
+/* Gathers the entries of all ranks' partitions in d->all. */
 static int gather(struct ts_partition_deal *d, int rc, struct ts_err *err)
 {
     struct ts_comm *c = d->plan.ranks->comm;
@@ -203,7 +210,8 @@ static int gather(struct ts_partition_deal *d, int rc, struct ts_err *err)
     return rc;
 }
 
-/* Where the shards begin: as a mode_writer joins partitions. */
+/* Divides the partitions into shards, as a mode_writer of one process does. Then finds the shards
+ * that begin in this rank's partitions. */
 static void cut_shards(struct ts_partition_deal *d)
 {
     const struct ts_comm *c = d->plan.ranks->comm;
@@ -226,7 +234,8 @@ static void cut_shards(struct ts_partition_deal *d)
         d->end++;
 }
 
-/* The largest slice, and the squares added up in the order of one process. */
+/* Sets the size of the largest slice, and the sum of squares, added up in the same order as by one
+ * process. */
 static void add_up(const struct ts_partition_deal *d, struct ts_mode_written *ret)
 {
     struct ts_slice_count count = { .row = UINT32_MAX };
@@ -247,7 +256,7 @@ static void add_up(const struct ts_partition_deal *d, struct ts_mode_written *re
 /* ------------------------------------------------------------------ partitions that change
  * hands */
 
-/* Bytes of partitions first .. end - 1. */
+/* Returns the bytes of partitions first .. end - 1. */
 static uint64_t sum_bytes(const struct ts_partition_deal *d, uint64_t first, uint64_t end)
 {
     uint64_t sum = 0;
@@ -256,14 +265,14 @@ static uint64_t sum_bytes(const struct ts_partition_deal *d, uint64_t first, uin
     return sum;
 }
 
-/* Partitions of rank r that are in a shard which begins before them: first .. *end - 1 belong to
- * the rank that writes it, *to. */
+/* Returns the first partition of rank r. It and those up to *end - 1 belong to a shard that begins
+ * on a lower rank, *to, which writes that shard. *end equal to the first: there are none. */
 static uint64_t borrowed(const struct ts_partition_deal *d, uint32_t r, uint64_t *end, uint32_t *to)
 {
     const uint64_t first = d->rank_first[r];
     uint64_t s = 0, high = d->n_shards;
     *end = first;
-    while (s < high) { /* the first shard that begins at `first` or behind it */
+    while (s < high) { /* finds the first shard that begins at or after `first` */
         const uint64_t mid = (s + high) / 2;
         if (d->shard_first[mid] < first)
             s = mid + 1;
@@ -307,7 +316,8 @@ static int lend(struct ts_partition_deal *d, struct ts_err *err)
         if (send == NULL || d->lent == NULL)
             rc = ts_build_comm_no_memory(err);
     }
-    for (uint64_t k = 0, at = 0; at < bytes && rc == 0; k++) { /* they are this rank's first ones */
+    /* the partitions to be sent are this rank's first ones */
+    for (uint64_t k = 0, at = 0; at < bytes && rc == 0; k++) {
         rc = read_kept(d, k, send + at, err);
         at += bytes_of(d->own[k].n_words);
     }
@@ -322,7 +332,8 @@ static int lend(struct ts_partition_deal *d, struct ts_err *err)
 
 /* ------------------------------------------------------------------ writing */
 
-/* Partition k of this rank's shards: where it is in memory, or read from the file. */
+/* Returns partition k of the shards that this rank writes: its address in memory, or a copy read
+ * from the file. */
 static int read_partition(struct ts_partition_deal *d, uint64_t k, struct ts_packed_partition **ret,
                           struct ts_err *err)
 {
@@ -375,7 +386,7 @@ static int write_shards(struct ts_partition_deal *d, struct ts_shard_writer *w, 
     return rc;
 }
 
-/* Bytes of the file before shard `end`, where no shard is compressed. */
+/* Returns the offset in the file of shard `end`, if no shard is compressed. */
 static uint64_t plain_offset(const struct ts_partition_deal *d, uint64_t end)
 {
     uint64_t sum = 0;
@@ -388,8 +399,9 @@ static uint64_t plain_offset(const struct ts_partition_deal *d, uint64_t end)
     return sum;
 }
 
-/* Writes this rank's shards to `to`, which is the file, or a temporary one where their place is not
- * known yet. */
+/* Writes this rank's shards to the file `to` from byte `at` on. `to` is the shared file, or a
+ * temporary one while the offset in the shared file is not known. Sets their table and their size
+ * in bytes. */
 static int write_own(struct ts_partition_deal *d, int to, uint64_t at, struct ts_disk_shard **shard,
                      uint64_t *bytes, struct ts_err *err)
 {
@@ -397,7 +409,8 @@ static int write_own(struct ts_partition_deal *d, int to, uint64_t at, struct ts
     struct ts_shard_writer *w = NULL;
     uint64_t n = 0;
     int rc;
-    plan.threads = plan.n_buffers; /* they mostly wait for the disk, also beside the next mode */
+    /* the threads mostly wait for the disk, while the next mode is packed */
+    plan.threads = plan.n_buffers;
     plan.has_file = 1;
     plan.file = to;
     plan.at = at;
@@ -407,14 +420,16 @@ static int write_own(struct ts_partition_deal *d, int to, uint64_t at, struct ts
     if (rc == 0)
         rc = ts_shard_writer_finish(w, shard, &n, bytes, &d->cells, err);
     ts_shard_writer_free(w);
-    ts_partition_pool_trim(d->plan.writer.pool); /* the deal stays until the next mode is packed */
+    /* the deal exists until the next mode is packed, so it should not hold this memory */
+    ts_partition_pool_trim(d->plan.writer.pool);
     free(d->lent);
     d->lent = NULL;
     *bytes -= rc == 0 ? at : 0;
     return rc;
 }
 
-/* Flushes what this rank has written: where ranks are on several machines no other one can. */
+/* Flushes and closes the file. Each rank flushes what it has written: a rank on another machine
+ * cannot. */
 static int end_file(struct ts_partition_deal *d, int rc, struct ts_err *err)
 {
     if (rc == 0 && fsync(d->out) != 0)
@@ -425,7 +440,8 @@ static int end_file(struct ts_partition_deal *d, int rc, struct ts_err *err)
     return rc;
 }
 
-/* Shards whose size is known go to their place at once. */
+/* Thread function: writes uncompressed shards directly to their place, which follows from their
+ * sizes. */
 static void *write_plain(void *arg)
 {
     struct ts_partition_deal *d = arg;
@@ -435,8 +451,8 @@ static void *write_plain(void *arg)
     return NULL;
 }
 
-/* Those that are compressed go to a temporary file first; all ranks then know how large they have
- * become. */
+/* Compresses shards into a temporary file. When all ranks know the sizes, each copies its shards to
+ * their place in the shared file. */
 static int write_packed(struct ts_partition_deal *d, int rc, struct ts_err *err)
 {
     struct ts_build_comm *ranks = d->plan.ranks;
@@ -458,7 +474,8 @@ static int write_packed(struct ts_partition_deal *d, int rc, struct ts_err *err)
     return end_file(d, rc, err);
 }
 
-/* By a thread, if what is to be written stays: rc and err of the deal tell what comes of it. */
+/* Writes this rank's shards, in a thread if the memory of the partitions stays available. The
+ * result is in d->rc and d->err. */
 static void write_file(struct ts_partition_deal *d)
 {
     const int stays = d->plan.spare != NULL && d->plan.spare->stays && d->file_bytes == 0;
@@ -471,11 +488,11 @@ static void write_file(struct ts_partition_deal *d)
     if (d->rc < 0)
         return;
     d->has_thread = stays && pthread_create(&d->thread, NULL, write_plain, d) == 0;
-    if (!d->has_thread) /* else the rest is the thread's */
+    if (!d->has_thread) /* otherwise the thread writes and closes the file */
         write_plain(d);
 }
 
-/* Gives all ranks the table of all shards. */
+/* Gathers the table of all shards on all ranks. */
 static int gather_table(struct ts_partition_deal *d, int rc, const struct ts_disk_shard *own,
                         struct ts_mode_written *ret, struct ts_err *err)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* partition_deal.h - partitions that several ranks have packed become the shards of one file.
+/* partition_deal.h - makes the shards of one file from partitions that several ranks have packed.
  *
- * Where a shard ends depends on the sizes of all partitions before it. So each rank keeps what it
- * has packed, in spare memory and, what is more, in a temporary file, until all sizes are known and
- * all ranks have told each other; then each writes the shards that begin in its range. Of the last
- * of them it may lack partitions, which the ranks behind it send.
+ * Where a shard ends depends on the sizes of all partitions before it. So each rank keeps its
+ * packed partitions until all ranks have exchanged the sizes: in spare memory and, when that is
+ * full, in a temporary file. Then each rank writes the shards that begin in its range. Higher ranks
+ * send the partitions that its last shard still lacks.
  *
  *   owner    the caller
  *   units    as in mode_writer.h
- *   threads  room: any, also beside add; add: one at a time; the rest: one; a thread of its own
- *            writes
- *   errors   0 or a negative ts_code; begin and end agree on them (build_comm.h)
+ *   threads  room: any thread, also during add; add: one at a time; the rest: one. Writing may use
+ *            a thread of its own
+ *   errors   0 or a negative ts_code; ranks agree on them in begin and end (build_comm.h)
  */
 #ifndef TS_BUILD_PARTITION_DEAL_H
 #define TS_BUILD_PARTITION_DEAL_H
@@ -24,21 +24,22 @@ struct ts_partition_deal;
 struct ts_partition_deal_plan {
     struct ts_build_comm *ranks;
     const char *tmp; /* directory of the temporary file */
-    /* spare memory, which is looked for with the first partition; NULL: there is none */
+    /* spare memory for packed partitions, read when the first one is packed; NULL: none */
     const struct ts_spare *spare;
     uint64_t shard_bytes;
-    struct ts_shard_writer_plan writer; /* its path is the path of the shared file */
+    /* for this rank's shards; its path is that of the shared file */
+    struct ts_shard_writer_plan writer;
 };
 
 int ts_partition_deal_new(const struct ts_partition_deal_plan *plan, struct ts_partition_deal **ret,
                           struct ts_err *err);
 void ts_partition_deal_free(struct ts_partition_deal *d); /* d may be NULL */
 
-/* Returns spare memory for a partition, which ts_partition_deal_add takes back. `room` is 0 there.
- * NULL: no spare memory is left. */
+/* Returns spare memory for a partition of n_words; its `room` is 0. ts_partition_deal_add takes it
+ * back. NULL: too little spare memory is left. */
 struct ts_packed_partition *ts_partition_deal_room(struct ts_partition_deal *d, uint32_t n_words);
 
-/* Adds this rank's next partition: without a copy if it lies in spare memory. */
+/* Adds this rank's next partition. It is not copied if it is in spare memory. */
 int ts_partition_deal_add(struct ts_partition_deal *d, struct ts_packed_partition *p,
                           struct ts_err *err);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Few ranges are found with as many comparisons of words, in loops that compilers vectorise; many
- * by bisection. */
+/* Few ranges are found by comparing each record with all splits, in loops that compilers vectorise.
+ * Many ranges are found by bisection. */
 #include "build/ranks/ranges.h"
 
 #include <string.h>
 
 #include "build/sort/record.h"
 
-#define PIECE 512u /* records that stay in the cache */
+#define PIECE 512u /* records whose words stay in the cache */
 
 void ts_ranges_set(struct ts_ranges *r, const uint64_t *split, uint32_t n, uint32_t words)
 {
@@ -70,7 +70,7 @@ static void find_piece(const struct ts_ranges *r, const uint64_t *rec, uint64_t 
     int equal = 1;
     if (r->n <= TS_RANGES_FEW && r->words == 1) {
         (void)find_few(r, rec, 1, n, range);
-        return; /* a record is its first word */
+        return; /* records of one word are decided by it */
     }
     if (r->n <= TS_RANGES_FEW)
         equal =
@@ -90,7 +90,7 @@ void ts_ranges_find(const struct ts_ranges *r, const uint64_t *rec, uint64_t n, 
                 count[range[i]]++;
             continue;
         }
-        /* sums of few ranges, which wait for no memory */
+        /* counts few ranges by sums over the array, without a counter in memory for each record */
         for (uint32_t k = 0; k < r->n; k++) {
             uint32_t sum = 0;
             for (uint64_t i = at; i < at + now; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Records come to the rank whose range they are in, are sorted there, and given to who asked for
- * them. */
+/* Sends records to the rank whose range they are in, sorts them there, and passes them to
+ * `consume`. */
 #include "build/ranks/ranks_deal.h"
 
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 #include "build/write/mode_writer.h"
 #include "build/sort/record_sort.h"
 
-/* Most records that a rank deals at a time: so many for each thread, whose part so stays in its
- * cache, as long as a round leaves most of an area to those that have come. */
+/* Returns the most records that a rank sends in a round. The part of each thread should stay in its
+ * cache, and a round may use only a small part of an area. */
 static uint64_t most_dealt(const struct ts_dealing *d)
 {
     const struct ts_build *b = d->b;
@@ -26,11 +26,13 @@ static int new_deal(struct ts_dealing *d, struct ts_err *err)
     for (uint32_t i = 0; i < d->s->n_from; i++)
         if (d->s->from[i].layout.words > from_words)
             from_words = d->s->from[i].layout.words;
-    /* twice `send`, where it is shared */
+    /* 3: `moved`, and twice `send`, as shared memory holds two arrays */
     d->piece = b->scratch_words / (from_words + 3 * words + 1);
     d->piece = d->piece < most_dealt(d) ? d->piece : most_dealt(d);
     if (d->piece > b->area_words / words / n /
-                       4) /* all may come to one rank, several times before it spills */
+                       /* all records of a round may come to one rank, and an area should hold
+                        * several rounds */
+                       4)
         d->piece = b->area_words / words / n / 4;
     if (d->piece == 0 || b->area_words / words < 4 * (uint64_t)n ||
         b->area_words / words < (uint64_t)TS_PARTITION_NNZ * d->s->whole)
@@ -66,7 +68,8 @@ static void free_deal(struct ts_dealing *d)
     free(d->send_first);
 }
 
-/* Whether all that came can be sorted to where the spool lies, which has been dealt. */
+/* Whether the received records can be sorted into the memory of the spool, whose records were all
+ * sent. */
 static int can_replace(const struct ts_dealing *d)
 {
     const struct ts_spool *s = d->s->from;
@@ -74,8 +77,9 @@ static int can_replace(const struct ts_dealing *d)
            d->filled <= d->b->rooms.words / d->s->sort.to->words;
 }
 
-/* Whole partitions: the records before the first one that begins in this rank's range belong to a
- * lower rank. All ranks find the same: head[r], and in owner[r] who gets it. */
+/* For whole partitions: the first records of rank r (its head) may complete a partition that begins
+ * on a lower rank. Sets head[r], their number, and owner[r], the rank that gets them; all ranks
+ * find the same. */
 static int plan_heads(struct ts_dealing *d, int taken, uint64_t *head, uint32_t *owner,
                       struct ts_err *err)
 {
@@ -109,11 +113,11 @@ static int give(struct ts_dealing *d, uint64_t *rec, uint64_t n, struct ts_err *
     return n > take ? d->s->sort.consume(d->s->sort.arg, rec + take * words, n - take, err) : 0;
 }
 
-/* The memory that is free while sorted records are given to the next step. For a mode's copy it
- * must stay free when the next copy is sorted. If possible, it lies in the room of the spool,
- * behind it with a gap, because the next copy may come there and be larger. Most of this memory was
- * in use before, when records were longer, so the kernel need not clear it. Otherwise it is the
- * other room. */
+/* Returns the memory that is free while sorted records are passed to `consume`. For the copy of a
+ * mode it should stay free while the next copy is sorted. If possible it is in the room of the
+ * spool, after its records, with a gap in case the next copy is larger. Most of that memory was in
+ * use before, when records were longer, so the kernel need not clear it. Otherwise it is the other
+ * room or an area. */
 static struct ts_spare spare_of(const struct ts_dealing *d, uint64_t *area)
 {
     const struct ts_build *b = d->b;
@@ -131,10 +135,10 @@ static struct ts_spare spare_of(const struct ts_dealing *d, uint64_t *area)
     return (struct ts_spare){ area, bytes, 0 };
 }
 
-/* Sorts what came to where the spool was: all ranks' records together are those of the spools, in
- * another order and with the fields of this copy, and so the next copy comes of them. No rank has
- * three times the memory of its records in use, then, of which the kernel would have to clear a
- * third first. */
+/* Sorts the received records into the memory of the spool, which they replace: over all ranks they
+ * are the same nonzeros, in another order and with other fields. The next copy is made from them.
+ * So a rank never uses three times the memory of its records, a third of which the kernel would
+ * have to clear first. */
 static uint64_t *sort_in_place_of_spool(struct ts_dealing *d)
 {
     struct ts_build *b = d->b;
@@ -144,10 +148,12 @@ static uint64_t *sort_in_place_of_spool(struct ts_dealing *d)
     uint8_t field[TS_MAX_ORDER + 1] = { 0 };
     uint64_t *sorted;
     if (b->writing != NULL && packed >= spool->head && packed < end)
-        ts_mode_writer_wait(b->writing); /* the copy before lies there yet */
+        /* packed partitions of the previous copy are still in this memory */
+        ts_mode_writer_wait(b->writing);
     sorted = ts_record_sort(b->area[0], spool->head, d->filled, s->to->words, s->direct_bits,
                             s->to->bits, b->memory.threads, b->o->stop, b->work);
-    if (sorted == b->area[0]) { /* it was sorted already, or is short */
+    /* the sort left the result in the area: few records, or already sorted */
+    if (sorted == b->area[0]) {
         b->area[0] = spool->head;
         spool->head = b->rooms.mem[spool->room - 1] = sorted;
     }
@@ -162,7 +168,7 @@ static uint64_t *sort_in_place_of_spool(struct ts_dealing *d)
     return sorted;
 }
 
-/* Sorts what came to this rank, and gives it. */
+/* Sorts the records that this rank has received, and passes them to `consume`. */
 static int give_all(struct ts_dealing *d, struct ts_err *err)
 {
     struct ts_build *b = d->b;
@@ -174,7 +180,7 @@ static int give_all(struct ts_dealing *d, struct ts_err *err)
         rec = sort_in_place_of_spool(d);
     } else {
         rc = ts_extsort_end(d->runs, &area, err);
-        if (!d->s->whole) /* those of the input are told, as by one process */
+        if (!d->s->whole) /* only the runs of the input are reported, as with one process */
             b->report->n_runs += ts_extsort_runs(d->runs);
         if (rc == 0)
             rc = ts_extsort_next(d->runs, &rec, &n, err);
@@ -195,14 +201,16 @@ static int give_all(struct ts_dealing *d, struct ts_err *err)
     return rc;
 }
 
-/* Sends this rank's head, and gives those of higher ranks that end its last partition. */
+/* Sends this rank's head to its owner. Passes the heads received from higher ranks to `consume`;
+ * they complete this rank's last partition. */
 static int give_heads(struct ts_dealing *d, int rc, const uint64_t *head, const uint32_t *owner,
                       struct ts_err *err)
 {
     struct ts_comm *c = d->c;
     const uint32_t words = d->s->sort.to->words;
     const uint64_t bytes = words * sizeof(uint64_t);
-    uint64_t *got = ts_build_other_area(d->b, d->b->spare.mem), n; /* all of it was given */
+    /* this area is free: its records were passed on */
+    uint64_t *got = ts_build_other_area(d->b, d->b->spare.mem), n;
     for (uint32_t r = 0; r < c->n; r++) {
         const int to = r == owner[c->rank] && head[c->rank] > 0;
         const int from = owner[r] == c->rank && r != c->rank;
@@ -216,8 +224,8 @@ static int give_heads(struct ts_dealing *d, int rc, const uint64_t *head, const 
     return rc == 0 && n > 0 ? d->s->sort.consume(d->s->sort.arg, got, n, err) : rc;
 }
 
-/* What was kept has been dealt: its memory, which the kernel has cleared already, becomes the area
- * to sort into, and its room is for what is given. */
+/* After the records of b->kept were sent: exchanges area[1] with their room, whose memory the
+ * kernel has cleared already. Then frees b->kept. */
 static void reuse_room(struct ts_build *b)
 {
     const uint32_t room = b->n_kept > 0 ? b->kept[0].room : 0;
@@ -229,8 +237,9 @@ static void reuse_room(struct ts_build *b)
     ts_build_ranks_drop(b);
 }
 
-/* Gives this rank what it has, which is in order already, and in a room: a part of the tensor stays
- * there, as it is needed again, and what was read becomes one of the areas. */
+/* Passes this rank's records to `consume`, which are sorted over all ranks already. The spool of a
+ * tensor stays, as later copies need it. The records that were read (b->kept) are converted into an
+ * area. */
 static int give_own(struct ts_dealing *d, struct ts_err *err)
 {
     struct ts_build *b = d->b;
@@ -240,7 +249,7 @@ static int give_own(struct ts_dealing *d, struct ts_err *err)
     if (s->from != b->kept) {
         b->spare = spare_of(d, b->area[0]);
     } else if (from->words == to->words) {
-        /* the records are converted in place: this rank has small indices alone */
+        /* the layouts have equally many words, so the records are converted in place */
         if (!ts_deal_is_same(s, from))
             ts_build_spool_convert(b, from, rec, to, s->sort.source, s->from->head, d->total);
         reuse_room(b);
@@ -255,14 +264,14 @@ static int give_own(struct ts_dealing *d, struct ts_err *err)
     return give(d, rec, d->total, err);
 }
 
-/* Deals all records, a piece at a time. */
+/* Sends all records of the ranks, in rounds of a piece each. */
 static int deal_rounds(struct ts_dealing *d, struct ts_err *err)
 {
     struct ts_build *b = d->b;
     const uint64_t own = ts_deal_own(d->s);
     uint64_t dealt = 0;
     int rc = ts_deal_share(d, err), more = 1;
-    if (rc < 0) /* of all ranks */
+    if (rc < 0) /* all ranks fail together */
         return rc;
     while (more) {
         rc = ts_deal_round(d, rc, &more, err);

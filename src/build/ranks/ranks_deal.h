@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ranks_deal.h - records on their way to the rank whose range they are in.
+/* ranks_deal.h - sends records to the rank whose range they are in.
  *
- *   ranks_deal.c    what is dealt, and what a rank does with what came
- *   ranks_splits.c  where ranges begin: where records that are sorted lie, or by samples
- *   ranks_round.c   a round, in which each rank deals a piece: through shared memory, by messages
+ *   ranks_deal.c    prepares the rounds, and sorts and passes on the received records
+ *   ranks_splits.c  finds where ranges begin: from records that are already sorted, or by samples
+ *   ranks_round.c   runs a round, in which each rank sends a piece, through shared memory or by
+ *                   messages
  *
  *   owner    ts_build_ranks_sort
  *   units    records, words of 8 bytes
- *   threads  the building thread, and its team
+ *   threads  the building thread, which starts parallel loops
  *   errors   0 or a negative ts_code
  */
 #ifndef TS_BUILD_RANKS_DEAL_H
@@ -19,8 +20,8 @@
 #include "build/sort/extsort.h"
 #include "build/ranks/ranges.h"
 
-/* Records that this rank takes from another rank of its machine: where they lie, and how many
- * records they come after. */
+/* Records that this rank copies from the shared memory of another rank on its machine: their
+ * address, how many records are copied before them, and their number. */
 struct ts_dealing_take {
     const uint64_t *from;
     uint64_t before, n;
@@ -30,27 +31,36 @@ struct ts_dealing {
     struct ts_build *b;
     const struct ts_build_ranks_sort *s;
     struct ts_comm *c;
-    uint32_t spool;              /* number of the spool that is read */
-    uint64_t at;                 /* the next record to be read */
-    uint64_t piece;              /* the most records that a rank deals at a time */
-    uint64_t *in, *moved, *send; /* `piece` records each, in the two layouts */
-    void *shared;    /* for the ranks of this machine: two arrays like `send` for each; or NULL */
+    uint32_t spool; /* number of the spool in s->from that is being read */
+    uint64_t at;    /* number of the next record of this spool */
+    uint64_t piece; /* most records that a rank sends in a round */
+    /* arrays of `piece` records: as read, converted, and grouped by rank */
+    uint64_t *in, *moved, *send;
+    /* shared memory of the ranks of this machine: two arrays like `send` for each; NULL: none */
+    void *shared;
     uint64_t round;  /* number of rounds so far */
-    uint32_t *to;    /* rank that each record of `moved` goes to */
+    uint32_t *to;    /* for each record of `moved`, the rank that it goes to */
     uint64_t *split; /* n - 1 records at which ranges begin */
     struct ts_ranges ranges;
-    /* count_first: n x (n + 1): the numbers of records that each rank sends to each rank in this
-     * round, and whether it has failed. */
+    /* count: n x (n + 1), row-major. Row r has the number of records that rank r sends to each rank
+     * in this round, then whether rank r has failed. count_first: offsets of the rows, to gather
+     * them. */
     uint64_t *count, *count_first;
-    uint64_t *place;              /* threads x n */
-    struct ts_dealing_take *take; /* n */
+    /* threads x n: for each thread and rank, where the thread's next record for that rank goes */
+    uint64_t *place;
+    struct ts_dealing_take *take; /* room for n entries: what this rank copies from shared memory */
     uint64_t *send_first, *got_first;
     struct ts_extsort *runs;
-    uint64_t filled, done, total; /* records of this rank: in the area; given to `consume`; all */
+    /* numbers of this rank's records: received and not sorted yet; passed to `consume`; received in
+     * total */
+    uint64_t filled, done, total;
 
-    /* for whole partitions */
-    uint64_t *head, n_head, head_len; /* this rank's first records, which go to a lower rank */
-    int replaces;                     /* 1: on all ranks, the sorted records replace the spool */
+    /* for sorts into whole partitions (s->whole) */
+    /* this rank's first records, which go to a lower rank: records, number, and how many are stored
+     * so far */
+    uint64_t *head, n_head, head_len;
+    /* 1 (on all ranks alike): the sorted records replace the spool */
+    int replaces;
 };
 
 static inline uint64_t ts_deal_own(const struct ts_build_ranks_sort *s)
@@ -61,7 +71,7 @@ static inline uint64_t ts_deal_own(const struct ts_build_ranks_sort *s)
     return n;
 }
 
-/* The records that have arrived and are not sorted yet. */
+/* Returns the area with the records that were received and are not sorted yet. */
 static inline struct ts_extsort_area ts_deal_area(const struct ts_dealing *d)
 {
     const struct ts_build *b = d->b;
@@ -87,19 +97,19 @@ static inline int ts_deal_is_same(const struct ts_build_ranks_sort *s,
     return ts_deal_keeps_order(s) && memcmp(from, s->sort.to, sizeof *from) == 0;
 }
 
-/* ---- ranks_splits.c */
-/* Finds where the range of each rank begins. *taken: records are sorted over all ranks already, and
- * stay where they are. */
+/* ranks_splits.c */
+/* Finds where the range of each rank begins. Sets *taken if the records are sorted over all ranks
+ * already; then no record is sent. */
 int ts_deal_splits(struct ts_dealing *d, int *taken, struct ts_err *err);
 
-/* ---- ranks_round.c */
-/* Ranks of a machine put records where the others of it get them from; no message has to carry
- * them. Two pieces of each, as one is still read while the next is put there. The memory stays for
- * later sorts, if it is large enough for them, which all ranks find alike. */
+/* ranks_round.c */
+/* Allocates the memory that the ranks of a machine share, so that they need no messages between
+ * them. Each rank has two arrays there, as one is still read while it fills the next. The memory
+ * stays allocated for later sorts; larger ones replace it, on all ranks alike. */
 int ts_deal_share(struct ts_dealing *d, struct ts_err *err);
-/* Makes one round: every rank deals a piece, unless one has failed. rc: the result of the round
- * before. *more: some rank had records. Other ranks may begin the next round while this one still
- * reads their records, but not the round after that. */
+/* Makes one round: every rank sends a piece, unless a rank has failed. rc: result of the round
+ * before. *more: whether any rank had records. Other ranks may begin the next round while this rank
+ * still reads their records, but not the round after that. */
 int ts_deal_round(struct ts_dealing *d, int rc, int *more, struct ts_err *err);
 
 #endif

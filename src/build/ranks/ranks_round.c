@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A round of dealing: a piece is grouped by rank, counts are told, records go. */
+/* Runs a round: each rank groups a piece of its records by rank, all exchange the counts, and the
+ * records are sent. */
 #include "build/ranks/ranks_deal.h"
 
-#define GROUP_PIECE UINT64_C(1024)  /* records that stay in the cache */
-#define TAKE_PIECE  UINT64_C(16384) /* that a thread copies at a time */
+/* records that a thread groups at a time, which stay in the cache */
+#define GROUP_PIECE UINT64_C(1024)
+#define TAKE_PIECE  UINT64_C(16384) /* records that a thread copies at a time */
 
 void ts_build_ranks_unshare(struct ts_build *b)
 {
@@ -29,13 +31,13 @@ int ts_deal_share(struct ts_dealing *d, struct ts_err *err)
     return rc;
 }
 
-/* Whether that rank takes its records from the memory that is shared. */
+/* Whether `rank` copies the records for it from memory that it shares with this rank. */
 static int is_here(const struct ts_dealing *d, uint32_t rank)
 {
     return d->shared != NULL && d->c->machine[rank] == d->c->machine[d->c->rank];
 }
 
-/* Where the rank of that place on this machine puts its records in this round. */
+/* Returns the array that rank number `place` on this machine fills in this round. */
 static uint64_t *shared_piece(const struct ts_dealing *d, uint32_t place)
 {
     const uint64_t number = 2 * (uint64_t)place + d->round % 2;
@@ -47,8 +49,8 @@ static uint64_t *row_of(const struct ts_dealing *d, uint32_t rank)
     return d->count + rank * (d->c->n + UINT64_C(1));
 }
 
-/* Converts n records and sorts them by the rank they go to, those on other machines first: `send`,
- * and this rank's row of `count`. */
+/* Converts n records and groups them in `send` by the rank they go to, ranks on other machines
+ * first. Sets this rank's row of `count`. */
 static void group(struct ts_dealing *d, const struct ts_record_layout *from, const uint64_t *in,
                   uint64_t n)
 {
@@ -71,7 +73,7 @@ static void group(struct ts_dealing *d, const struct ts_record_layout *from, con
             ts_ranges_find(&d->ranges, rec + i * words, some, d->to + i, count);
         }
     }
-    for (uint32_t k = 0; k < 2 * ranks; k++) { /* first what messages carry */
+    for (uint32_t k = 0; k < 2 * ranks; k++) { /* records for ranks that need messages come first */
         const uint32_t r = k % ranks;
         if (is_here(d, r) != (k >= ranks))
             continue;
@@ -115,7 +117,8 @@ static int next_piece(struct ts_dealing *d, struct ts_err *err)
     return rc;
 }
 
-/* Makes room for whatever may come. */
+/* Makes room in area[0] for the records of a round: sorts those received so far to a run if the
+ * room may be too small. */
 static int make_room(struct ts_dealing *d, struct ts_err *err)
 {
     const struct ts_extsort_area area = ts_deal_area(d);
@@ -129,8 +132,8 @@ static int make_room(struct ts_dealing *d, struct ts_err *err)
     return rc;
 }
 
-/* Where what messages carry begins, in bytes, from the counts of all. Returns the records of all
- * ranks. */
+/* Computes the offsets, in bytes, of the records that are sent and received by messages. Returns
+ * the number of records of all ranks in this round. */
 static uint64_t place_messages(struct ts_dealing *d)
 {
     const uint32_t n = d->c->n, own = d->c->rank;
@@ -148,7 +151,8 @@ static uint64_t place_messages(struct ts_dealing *d)
     return any;
 }
 
-/* Where that rank of this machine, at that place of it, has put what this one takes. */
+/* Returns where `rank`, number `place` on this machine, has put the records for this rank. before:
+ * number of records that are copied before them. */
 static struct ts_dealing_take find_take(const struct ts_dealing *d, uint32_t rank, uint32_t place,
                                         uint64_t before)
 {
@@ -160,7 +164,8 @@ static struct ts_dealing_take find_take(const struct ts_dealing *d, uint32_t ran
                                      row[d->c->rank] };
 }
 
-/* Copies records first .. end - 1 of all that are taken. */
+/* Copies records first .. end - 1 of those from all ranks of the machine; n_takes of d->take list
+ * them. */
 static void copy_taken(const struct ts_dealing *d, uint32_t n_takes, uint64_t *to, uint64_t first,
                        uint64_t end)
 {
@@ -175,7 +180,7 @@ static void copy_taken(const struct ts_dealing *d, uint32_t n_takes, uint64_t *t
     }
 }
 
-/* Copies what the ranks of this machine have for this one behind what has come, with all
+/* Copies the records that ranks of this machine have for this rank to the end of area[0], with all
  * threads. */
 static void take_shared(struct ts_dealing *d)
 {
@@ -193,8 +198,8 @@ static void take_shared(struct ts_dealing *d)
     d->total += n;
 }
 
-/* Gives all ranks the number of records that each rank has for each, and whether one has failed. If
- * so, they agree on the failure. */
+/* Gathers on all ranks the number of records that each rank sends to each rank, and whether a rank
+ * has failed. If so, the ranks agree on the failure. */
 static int tell_counts(struct ts_dealing *d, int rc, struct ts_err *err)
 {
     const uint32_t n = d->c->n;

@@ -5,8 +5,9 @@
 #include "build/ranks/ranks_deal.h"
 #include "build/sort/record_sort.h"
 
-#define SAMPLES     1024u  /* records that each rank takes from all its records; */
-#define ALL_SAMPLES 32768u /* but no more than these */
+/* samples for each rank: so many times the number of ranks, over all ranks */
+#define SAMPLES     1024u
+#define ALL_SAMPLES 32768u /* most samples in total */
 
 /* Sets all bits of a record from `bits` on to zero. */
 static void clear_rest(uint64_t *rec, uint32_t words, uint32_t bits)
@@ -16,7 +17,7 @@ static void clear_rest(uint64_t *rec, uint32_t words, uint32_t bits)
             rec[w] &= 64 * w >= bits ? 0 : ~(UINT64_MAX >> (bits - 64 * w));
 }
 
-/* Reads record `at` of all spools together, in the order of the ranges. */
+/* Reads record `at`, counted over all spools, and keeps only the bits that decide its range. */
 static int read_sample(struct ts_dealing *d, uint64_t at, uint64_t *to, struct ts_err *err)
 {
     const struct ts_build_ranks_sort *s = d->s;
@@ -34,7 +35,8 @@ static int read_sample(struct ts_dealing *d, uint64_t at, uint64_t *to, struct t
     return 0;
 }
 
-/* Whether this rank's records are sorted. Only records in memory are looked at. */
+/* Whether this rank's records are sorted in the wanted order. Records in a file are not checked:
+ * 0. */
 static int are_sorted(const struct ts_dealing *d, struct ts_err *err)
 {
     const struct ts_build_ranks_sort *s = d->s;
@@ -46,8 +48,8 @@ static int are_sorted(const struct ts_dealing *d, struct ts_err *err)
     return ts_record_is_sorted(rec, s->from->n, s->from->layout.words, d->b->memory.threads);
 }
 
-/* Records that are sorted are not dealt, but stay where they are: a rank's range begins with its
- * first one, if ranks have about as many each and no key is in two of them. *taken: they do. */
+/* Sets *taken if the records are sorted over all ranks already: each rank's records are sorted, no
+ * key is on two ranks, and no rank has far more than the others. Then records need not be sent. */
 static int take_parts(struct ts_dealing *d, int *taken, struct ts_err *err)
 {
     const uint32_t words = d->s->sort.to->words, each = 2 + 2 * words, n = d->c->n;
@@ -69,8 +71,8 @@ static int take_parts(struct ts_dealing *d, int *taken, struct ts_err *err)
     return rc;
 }
 
-/* Every rank takes each step-th of its records; sorted together they tell where ranges of about as
- * many records begin. */
+/* Chooses the splits by samples: every step-th record of each rank. The samples of all ranks,
+ * sorted, are divided into equal parts, so that ranges have about as many records each. */
 static int take_samples(struct ts_dealing *d, struct ts_err *err)
 {
     struct ts_build *b = d->b;
@@ -114,7 +116,7 @@ int ts_deal_splits(struct ts_dealing *d, int *taken, struct ts_err *err)
     uint64_t least[2] = { d->piece, UINT64_MAX - ts_deal_own(d->s) };
     int rc = ts_build_comm_join(&d->b->ranks, 0, TS_JOIN_MIN, least, 2, err);
     d->piece = least[0] < UINT64_MAX - least[1] ? least[0] : UINT64_MAX - least[1];
-    d->piece += d->piece == 0; /* no rank has any */
+    d->piece += d->piece == 0; /* no rank has records, or space for any */
     if (rc == 0)
         rc = take_parts(d, taken, err);
     if (rc == 0 && !*taken)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens the file of shards that several processes write, and copies shards to their place in it. */
+/* Opens the file of shards that several processes write, and copies shards into it. */
 #include "build/ranks/shards_file.h"
 
 #include <errno.h>
@@ -13,8 +13,8 @@
 
 #define COPY_BYTES (UINT64_C(1) << 20)
 
-/* Opens past the cache, if the file system can. Shards that are compressed are copied through
- * it. */
+/* Opens the file with O_DIRECT, which bypasses the page cache, if the file system supports it. Not
+ * for compressed shards, which are copied through the cache. */
 static int open_direct(const struct ts_partition_deal_plan *plan, int flags)
 {
     const int all = flags | O_WRONLY | O_CLOEXEC, direct = plan->writer.compress ? 0 : O_DIRECT;
@@ -33,7 +33,7 @@ int ts_shards_file_open(const struct ts_partition_deal_plan *plan, uint64_t byte
     if (plan->ranks->comm->rank == 0) {
         *fd = open_direct(plan, O_CREAT | O_EXCL);
         rc = *fd < 0 ? ts_fail_errno(err, TS_EIO, "%s: cannot create", path) : 0;
-        /* a process over this limit is killed, even if it only extends the file */
+        /* a process that exceeds this limit is killed, even if it only extends the file */
         if (rc == 0 && bytes > 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
             limit.rlim_cur == RLIM_INFINITY)
             (void)!fallocate(*fd, 0, 0, (off_t)bytes);

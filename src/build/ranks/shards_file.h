@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* shards_file.h - the file of shards of a mode that several processes write (partition_deal.h).
+/* shards_file.h - makes the file of shards of a mode that several processes write
+ * (partition_deal.h).
  *
  *   owner    the caller closes the file
  *   units    bytes
@@ -16,7 +17,8 @@
 int ts_shards_file_open(const struct ts_partition_deal_plan *plan, uint64_t bytes, int *fd,
                         struct ts_err *err);
 
-/* Copies compressed shards of this rank from a temporary file to their place. */
+/* Copies `bytes` bytes of this rank's compressed shards from the temporary file `from` to byte `at`
+ * of the file `to`. */
 int ts_shards_file_copy(const struct ts_partition_deal_plan *plan, int from, int to, uint64_t at,
                         uint64_t bytes, struct ts_err *err);
 

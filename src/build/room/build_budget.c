@@ -14,12 +14,12 @@ static int choose_threads(uint32_t threads, struct ts_build_options *o, struct t
 {
     struct ts_build_memory m;
     o->threads = threads > 0 ? threads : ts_threads_default();
-    /* the memory may be enough only for fewer threads */
+    /* there may be too little memory for more threads */
     ts_build_memory_share(o, TS_MIN_ORDER, &m);
     return ts_threads_get(threads > 0 ? m.threads : 0, m.read_threads, &o->threads, err);
 }
 
-/* Chooses the memory: as the user asks, or half of the free memory, at least what shards of this
+/* Sets the memory: as the user asks, or half of the free memory, but at least what shards of this
  * size need. */
 static int choose_memory(uint64_t memory, uint64_t shard_bytes, struct ts_build_options *o,
                          struct ts_err *err)

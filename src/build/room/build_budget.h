@@ -2,7 +2,7 @@
 /* build_budget.h - chooses the memory and the threads of a build where the user does not, and
  * checks those that the user asks for.
  *
- *   units    bytes; 0: not said
+ *   units    bytes; 0: not given
  *   threads  any; reads the limits of the machine
  *   errors   TS_EARG for impossible requests, TS_ENOMEM where threads cannot be started
  */
@@ -11,8 +11,8 @@
 
 #include "build/build.h"
 
-/* Fills memory, shard_bytes and threads of *o. memory 0: half of what is free, at least what shards
- * of this size need; threads 0: all. */
+/* Sets memory, shard_bytes and threads of *o. memory 0: half of the free memory, but at least what
+ * shards of this size need. threads 0: all. */
 int ts_build_budget(uint64_t memory, uint64_t shard_bytes, uint32_t threads,
                     struct ts_build_options *o, struct ts_err *err);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Divides the memory of a build. The parts are what the modules allocate; see their headers. */
+/* Divides the memory of a build. The size of each part is what the module that uses it allocates;
+ * see the modules' headers. */
 #include "build/room/build_memory.h"
 
 #include "source/batch.h"
@@ -10,11 +11,13 @@
 #include "source/text/text_source.h"
 #include "stream/comm.h"
 
-#define SCRATCH_SHARE 8u                   /* share of an area */
-#define SCRATCH_WORDS (UINT64_C(1) << 20)  /* at least this, or the area if that is less */
-#define SHARD_SHARE   8u                   /* share of the memory: no shard may be larger */
-#define MAX_BITMAPS   (UINT64_C(16) << 20) /* larger modes are numbered by a sort */
-#define MIN_BITMAPS   (UINT64_C(3) << 20)
+#define SCRATCH_SHARE 8u /* scratch memory: one part in so many of an area */
+/* least words of scratch memory, unless an area is smaller */
+#define SCRATCH_WORDS (UINT64_C(1) << 20)
+#define SHARD_SHARE   8u /* largest shard: one part in so many of the memory */
+/* most bytes of all bitmaps of used slices; larger modes are numbered by a sort */
+#define MAX_BITMAPS (UINT64_C(16) << 20)
+#define MIN_BITMAPS (UINT64_C(3) << 20)
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -26,7 +29,8 @@ static uint64_t most(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* The number of threads that `bytes` are enough for, at least one. */
+/* Returns the number of threads for which `bytes` are enough, if each needs `each` bytes. At least
+ * 1. */
 static uint32_t threads_for(uint32_t threads, uint64_t bytes, uint64_t each)
 {
     return (uint32_t)most(1, least(threads, bytes / each));
@@ -37,7 +41,8 @@ uint64_t ts_build_memory_least(uint64_t shard_bytes)
     return most(TS_BUILD_MIN_MEMORY, SHARD_SHARE * shard_bytes);
 }
 
-/* An eighth, for text and its batches, or for the tables and batches of the generator. */
+/* Gives reading an eighth of the memory: for text and its batches, or for the generator's tables
+ * and batches. */
 static void share_reading(uint64_t memory, struct ts_build_memory *m)
 {
     const uint64_t part = memory / 8, smallest = ts_text_source_bytes(TS_TEXT_MIN_PIECE);
@@ -52,7 +57,7 @@ static void share_reading(uint64_t memory, struct ts_build_memory *m)
 static void share_areas(uint64_t memory, int rooms, struct ts_build_memory *m)
 {
     const uint64_t other = m->sort_bytes + most(m->read_bytes, most(m->merge_bytes, m->pack_bytes));
-    /* at least a quarter stays for the areas; it matters only in tests with very little memory */
+    /* at least a quarter of the memory is for the areas; otherwise this matters only in tests */
     const uint64_t words = (memory - least(other, memory / 4 * 3)) / 8;
     uint64_t area = words / ((rooms ? 4 : 2) * SCRATCH_SHARE + 1) * SCRATCH_SHARE;
     const int has_rooms = rooms && area / SCRATCH_SHARE >= SCRATCH_WORDS;
@@ -79,7 +84,8 @@ void ts_build_memory_share_beside(const struct ts_build_options *o, uint32_t ord
     share_reading(memory, &m);
     m.read_bytes += beside_bytes;
     m.bitmap_bytes = least(MAX_BITMAPS, most(MIN_BITMAPS, memory / 16));
-    if (ts_comm_many(o->comm)) /* several ranks have no other way to number slices */
+    /* with several ranks, bitmaps are the usual way to number slices, so they may take more */
+    if (ts_comm_many(o->comm))
         m.bitmap_bytes = most(MIN_BITMAPS, memory / 8);
     m.merge_threads = threads_for(m.threads, memory / 6, each);
     m.merge_bytes = m.merge_threads * each + m.bitmap_bytes;
@@ -90,7 +96,8 @@ void ts_build_memory_share_beside(const struct ts_build_options *o, uint32_t ord
         m.area_words = o->area_words / 512 * 512;
         m.room_words = ts_comm_many(o->comm) ? m.area_words : 0;
     }
-    while (m.piece_bytes / 2 > m.area_words && m.piece_bytes > 1024) /* tests: a piece must fit */
+    /* for tests with small areas: an area must hold the nonzeros of a piece of text */
+    while (m.piece_bytes / 2 > m.area_words && m.piece_bytes > 1024)
         m.piece_bytes /= 2;
     m.scratch_words = m.area_words / SCRATCH_SHARE;
     if (m.scratch_words < SCRATCH_WORDS)

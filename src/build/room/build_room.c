@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_room.c - holds what a build takes against what is free: before it reads, and again when
- * more is known. */
+/* build_room.c - compares the disk space and memory that a build needs with what is free: before
+ * it reads, and again when more is known. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static void warn(struct ts_build *b, const struct ts_need *need, const char *but
         b->o->note(b->o->note_arg, &text);
 }
 
-/* What a trial is told. */
+/* For a trial: writes the messages of too little space to the report, instead of failing. */
 static void report(const struct ts_build *b)
 {
     struct ts_build_report *r = b->report;
@@ -36,7 +36,7 @@ static void report(const struct ts_build *b)
     (void)ts_room_may_lack(&b->room, &r->need[TS_NEED_BEFORE], "", &r->may_lack);
 }
 
-/* Bytes of a file of labels or of a text, at most. */
+/* Returns the most bytes of a file of labels, or of a text. UINT64_MAX: not known. */
 static uint64_t text_high(const char *path)
 {
     unsigned char head[TS_DECOMPRESS_HEAD];
@@ -54,9 +54,9 @@ static uint64_t plus(uint64_t a, uint64_t b)
     return a == UINT64_MAX || b > UINT64_MAX / 2 ? UINT64_MAX : a + b;
 }
 
-/* Labels in the result, twice where names are put in order; and of a table with names the
- * nonzeros that wait for their indices, and the names that memory has no room for, with a number
- * each. */
+/* Returns the most bytes of names on disk. Counts the labels, twice if names are sorted. For a
+ * table with names, also counts nonzeros that wait for indices, and names that do not fit in
+ * memory, each with a number. */
 static uint64_t names_high(const struct ts_build *b)
 {
     uint64_t sum = 0, line = 8 * (b->order + UINT64_C(2));
@@ -82,15 +82,15 @@ static uint64_t names_high(const struct ts_build *b)
     return sum;
 }
 
-/* Whether both ranks run on one machine; those of unknown machines do not. */
+/* Whether `rank` runs on the same machine as this rank. Not if machines are unknown. */
 static int is_neighbour(const struct ts_comm *c, uint32_t rank)
 {
     return rank == c->rank || c->beside == c->n ||
            (c->machine != NULL && c->machine[rank] == c->machine[c->rank]);
 }
 
-/* Ranks of one machine whose temporary files lie on one disk: what they take there together. Each
- * rank bounds its own files alone. */
+/* Adds up the temporary files of all ranks of this machine that are on the same disk, as each rank
+ * bounds only its own files. */
 static int join_needs(struct ts_build *b, int rc, struct ts_need *need, struct ts_err *err)
 {
     const struct ts_comm *c = b->ranks.comm;
@@ -139,7 +139,8 @@ static int is_watched(const struct ts_build *b)
     return b->o->trial == 0 && !b->o->no_space_check && b->room.dir != NULL;
 }
 
-/* Memory that is had already is not asked for again. */
+/* Fails if the disk has too little space. Memory is not checked, because it is allocated
+ * already. */
 static int check_need(const struct ts_build *b, const struct ts_need *need, const char *when,
                       struct ts_err *err)
 {
@@ -148,8 +149,8 @@ static int check_need(const struct ts_build *b, const struct ts_need *need, cons
     return ts_room_check(&b->room, &disk, when, err);
 }
 
-/* With several ranks: bytes of the records that this rank keeps, and `more` records, that do not
- * fit in its rooms. */
+/* With several ranks: returns the bytes of records that do not fit in this rank's rooms. Counts the
+ * records stored so far, and `more` records. */
 static uint64_t kept_bytes(const struct ts_build *b, uint64_t more)
 {
     const uint64_t rooms = 16 * b->rooms.words;
@@ -159,7 +160,8 @@ static uint64_t kept_bytes(const struct ts_build *b, uint64_t more)
     return bytes > rooms ? bytes - rooms : 0;
 }
 
-/* If the rest is like what was read. */
+/* Warns once if the space would be too small for the whole input, assuming that the rest is like
+ * the `read` nonzeros. */
 static void warn_of_rest(struct ts_build *b, struct ts_build_space_in *in, double read)
 {
     struct ts_need need;
@@ -192,7 +194,7 @@ int ts_build_room_watch(struct ts_build *b, int full, uint64_t done, uint64_t to
     if (ranks) {
         in.runs_bytes = kept_bytes(b, full ? filled : 0);
     } else {
-        if (full || b->runs != NULL) /* collected records are written as a run */
+        if (full || b->runs != NULL) /* the collected records will be written as a run */
             in.runs_bytes =
                 8 * filled * c->layout.words + (b->runs == NULL ? 0 : ts_extsort_bytes(b->runs));
         in.read.low = in.read.low > n ? in.read.low : n;
@@ -205,7 +207,8 @@ int ts_build_room_watch(struct ts_build *b, int full, uint64_t done, uint64_t to
     return rc;
 }
 
-/* All is read, and merged or not. */
+/* Computes what the build needs after reading, or after merging, from the counts that are known
+ * then. */
 static void find_known(const struct ts_build *b, struct ts_need *ret)
 {
     struct ts_build_space_in in = b->space;
@@ -241,7 +244,8 @@ int ts_build_room_known(struct ts_build *b, struct ts_err *err)
     return ts_build_comm_agree(&b->ranks, rc, err);
 }
 
-/* Prints the space that was needed, and the free space, on one disk or on two. */
+/* Prints the space that was needed and the free space, for result and temporary files on one disk
+ * or on two. */
 static void print_need(const struct ts_room *r, const struct ts_need *need, char *ret, size_t size)
 {
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS], c[TS_NUM_CHARS], d[TS_NUM_CHARS];
@@ -258,7 +262,7 @@ static void print_need(const struct ts_room *r, const struct ts_need *need, char
                  ts_num_bytes(c, r->out.bytes), r->tmp, ts_num_bytes(d, r->in_tmp.bytes));
 }
 
-/* A disk that got full all the same. */
+/* Adds the space that was needed to the message of a disk that got full. */
 void ts_build_room_explain(const struct ts_build *b, struct ts_err *err)
 {
     static const char *const phases[] = { "starting", "reading", "merging", "numbering" };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bounds of what a build takes of disk and memory. */
+/* Computes bounds of the disk space and memory that a build needs. */
 #include "build/room/build_space.h"
 
 #include <math.h>
@@ -13,10 +13,10 @@
 #include "format/layout.h"
 #include "stream/comm.h"
 
-#define LZ4_MOST  255                  /* one byte of LZ4 becomes at most so many */
+#define LZ4_MOST  255                  /* most bytes that one byte of LZ4 can decompress to */
 #define ROW_BYTES 6                    /* most bytes of an index in modeK.rows */
-#define PAGES     (UINT64_C(64) << 10) /* bytes for the last pages of temporary files */
-#define PROGRAM   (UINT64_C(24) << 20) /* memory beside what is allowed */
+#define PAGES     (UINT64_C(64) << 10) /* bytes lost in the last pages of temporary files */
+#define PROGRAM   (UINT64_C(24) << 20) /* bytes of memory beyond o->memory: the program itself */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -38,9 +38,9 @@ static uint32_t words_of(const uint32_t *width, uint32_t order, uint32_t value_b
     return l.words;
 }
 
-/* Words of a record as it is read, with indices of the full size of their modes. high: for the
- * largest sizes that are possible, else for the smallest. slack: bits by which indices are
- * narrower in sorted runs that were written before the largest indices came. */
+/* Returns the words of a record as it is read. high: for the largest possible sizes of the modes,
+ * else for the smallest. slack: how many bits narrower indices may be in early runs, written before
+ * the largest indices were read. */
 static double read_words(const struct ts_build_space_in *in, int high, uint32_t slack)
 {
     const uint32_t value = in->o->weights ? 64 : 8 * in->o->value_bytes;
@@ -67,9 +67,9 @@ static double packed_words(const struct ts_build_space_in *in, int high)
     return words_of(width, in->order, high ? in->value_bits : 0);
 }
 
-/* Most bytes of the copy of a mode: every index at its full width, except that a row has its index
- * only where it begins. The flags of each level and the headers of streams and blocks are added
- * (block_codec.h). */
+/* Returns the most bytes of a mode's copy: every index at its full width, except that a row's index
+ * is stored only where the row begins. Adds the flags of each level, and the headers of streams and
+ * blocks (block_codec.h). */
 static double copy_high(const struct ts_build_space_in *in, uint32_t mode)
 {
     const uint32_t levels = in->order - 1, streams = 2 * levels + 2;
@@ -81,14 +81,16 @@ static double copy_high(const struct ts_build_space_in *in, uint32_t mode)
     return body + (body / ((double)in->o->shard_bytes / 2) + 2) * TS_PAGE;
 }
 
-/* Least bytes of a copy: the headers of its blocks, as small as LZ4 can make them, or the entropy
- * of the cells less what rows and index hold of it, whichever is more. */
+/* Returns the least bytes of a copy, the larger of two bounds: the headers of its blocks,
+ * compressed as far as LZ4 can; and the entropy of the cells, less what rows and index hold of
+ * it. */
 static double copy_low(const struct ts_build_space_in *in)
 {
     const uint32_t levels = in->order - 1;
     double least_bits = 0, rows = 0;
     const double blocks = ceil((double)in->nnz.low / TS_BLOCK_NNZ);
-    for (uint32_t m = 0; m < in->order && in->cell_bits > 0; m++) { /* log2 of (dim over n) */
+    /* log2 of the number of sets of n used rows out of dim */
+    for (uint32_t m = 0; m < in->order && in->cell_bits > 0; m++) {
         const double dim = ts_space_number(in->dim[m].high);
         const double n = fmin(ts_space_number(in->nnz.high), dim / 2);
         rows += fmin(dim, n * (log2(dim / n) + 1.4427));
@@ -108,13 +110,13 @@ static void estimate_result(const struct ts_build_space_in *in, struct ts_need *
         s->file = most(s->file, ts_space_bytes(one_low));
         high += one + ts_space_number(least(in->dim[m].high, in->nnz.high)) * ROW_BYTES + TS_PAGE;
         high += one / ((double)in->o->shard_bytes / 2) * sizeof(struct ts_disk_shard);
-        if (one > TS_SHARD_WRITER_AHEAD) /* such a file grows ahead of what is written */
+        if (one > TS_SHARD_WRITER_AHEAD) /* the writer extends a large file before it writes */
             ahead = fmax(ahead, fmax(one / 4, TS_SHARD_WRITER_AHEAD));
     }
     s->result = (struct ts_space){ ts_space_bytes(low), ts_space_bytes(high + ahead) };
 }
 
-/* Whether a mode is numbered by a sort, as its bitmap may be too large. high: whether that is
+/* Whether some mode is numbered by a sort, because the bitmaps are too large. high: whether that is
  * possible, else whether it is certain. */
 static int is_numbered(const struct ts_build_space_in *in, const struct ts_build_memory *m,
                        int high)
@@ -128,7 +130,8 @@ static int is_numbered(const struct ts_build_space_in *in, const struct ts_build
     return sum > (double)m->bitmap_bytes;
 }
 
-/* Most memory of records and of all that is held beside them, within the memory that is allowed. */
+/* Returns the most memory of a build: records and all that is held beside them, at most o->memory,
+ * plus the program. */
 static double memory_high(const struct ts_build_space_in *in, const struct ts_build_memory *m,
                           double words)
 {
@@ -138,8 +141,8 @@ static double memory_high(const struct ts_build_space_in *in, const struct ts_bu
     return fmin(all, (double)in->o->memory) + (double)PROGRAM;
 }
 
-/* Least bytes of temporary files of this rank of several: its records, without those that fit into
- * its two areas, two rooms and scratch memory. */
+/* With several ranks: returns the least bytes of this rank's temporary files, which hold the
+ * records that do not fit in its areas, rooms and scratch memory. */
 static double rank_low(const struct ts_build_space_in *in, const struct ts_build_memory *m,
                        double words)
 {
@@ -177,7 +180,7 @@ void ts_build_space_estimate(const struct ts_build_space_in *in, struct ts_need 
         high = fmax(high, 8 * nnz * (w + p));
         pack_high = 16 * nnz * p;
     }
-    if (ranks) { /* records to be sent, runs, merged records; packed partitions */
+    if (ranks) { /* records to be sent, runs, and merged records; later, packed partitions */
         high = 8 * (2 * read + nnz) * w;
         pack_high = 24 * nnz * p + (double)s.result.high;
     }

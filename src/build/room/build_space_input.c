@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is known of a source before it is read: draws, lines of text, headers, shards. */
+/* Bounds the number of nonzeros of a source before it is read: from draws, lines of text, headers,
+ * shards. */
 #include "build/room/build_space.h"
 
 #include <float.h>
@@ -13,11 +14,11 @@
 #include "source/text/number_text.h"
 #include "stream/comm.h"
 
-#define PIECES 16 /* pieces of a file that are looked at */
+#define PIECES 16 /* number and bytes of the pieces of a file that are read */
 #define PIECE  32768
-#define HEAD   (UINT64_C(1) << 20) /* bytes of a packed file that are unpacked and looked at */
-#define FILES  64   /* files that are looked at; of more, each of the others is guessed by these */
-#define VALUES 1024 /* values of a binary file that are looked at in each place */
+#define HEAD   (UINT64_C(1) << 20) /* bytes of a packed file that are unpacked and read */
+#define FILES  64   /* files that are read; if there are more, the others are estimated from them */
+#define VALUES 1024 /* values of a binary file that are read in each place */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -37,8 +38,8 @@ static double log2_choose(double n, double k)
     return k <= 0 || k >= n ? 0 : (lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)) / log(2);
 }
 
-/* Sum of squared shares of the indices, and their entropy: of a power law from the density of
- * rank k, the first ranks one by one. */
+/* Computes the sum of squares and the entropy of the probabilities of a mode's indices. For a power
+ * law, the first ranks are added one by one, later ones in steps. */
 static void law_of(const struct ts_synth *s, uint32_t m, double *squares, double *entropy)
 {
     const double n = (double)s->dim[m], a = s->power[m], e = 1 - a;
@@ -49,7 +50,8 @@ static void law_of(const struct ts_synth *s, uint32_t m, double *squares, double
         *entropy = log2(n);
         return;
     }
-    while (at < n + 1) { /* ranks of a step have shares that differ by a hundredth */
+    /* the probabilities of the ranks in a step differ by at most a hundredth */
+    while (at < n + 1) {
         const double end = fmin(n + 1, floor(at * 1.01) > at ? floor(at * 1.01) : at + 1);
         const double mass = (fabs(e) < 1e-9 ? log(end / at) : (pow(end, e) - pow(at, e)) / e) / top;
         const double each = mass / (end - at);
@@ -80,27 +82,29 @@ void ts_build_space_of_synth(const struct ts_synth *s, struct ts_build_space_in 
             in->dim[m].low = least(s->side[m], s->dim[m]);
         return;
     }
-    /* Of draws with shares p the cells hit are at least (1 - exp(-n q)) / q with q the mean of p:
-     * (1 - exp(-n p)) / p is convex in p. Five deviations of chance are left. */
+    /* Cells hit by n draws whose cells have probabilities p: at least (1 - exp(-n q)) / q, where q
+     * is the mean of p, as (1 - exp(-n p)) / p is convex in p. Five standard deviations are
+     * subtracted. */
     drawn = s->ratings ? n : -expm1(-n * squares * 1.02) / (squares * 1.02);
     drawn = fmax(1, drawn - (s->ratings ? 0 : 5 * sqrt(n) + 1));
     value = s->value_last == 0 || s->ratings ? (s->value_bytes == 4 ? 22 : 50) : log2(range);
-    if (s->value_last > 0 && s->value_first == 0 && !s->ratings) { /* zeros are left out */
+    if (s->value_last > 0 && s->value_first == 0 && !s->ratings) { /* zeros are dropped */
         const double kept = (range - 1) / range;
         in->read.low = ts_space_bytes(fmax(0, n * kept - 5 * sqrt(n)));
         drawn = fmax(1, drawn * kept - 5 * sqrt(n));
         value = 0;
     }
     in->nnz.low = least(ts_space_bytes(drawn), in->nnz.high);
-    if (s->ratings || squares * cells < 1.001) /* all sets of cells are as likely */
+    if (s->ratings || squares * cells < 1.001) /* all sets of cells are equally likely */
         bits = fmin(log2_choose(cells, (double)in->nnz.low),
                     log2_choose(cells, ts_space_number(in->nnz.high)));
-    else /* an order of the draws and how often each cell was drawn are all that the set lacks */
+    else /* entropy of the draws, less that of their order and of the draws of each cell */
         bits = n * entropy * 0.98 - lgamma(n + 1) / log(2) -
                log2_choose(n, fmax((double)in->nnz.low, n / 2));
     in->cell_bits = 0.999 * (fmax(0, bits) + value * (double)in->nnz.low);
     if (s->value_last > 0 && !s->ratings && in->o->weights == 0) {
-        const double sum = range * (1 + 64 * n * squares + 64); /* of the draws on one cell */
+        /* most that the values of one cell can add up to */
+        const double sum = range * (1 + 64 * n * squares + 64);
         in->value_bits = (uint32_t)least(in->value_bits, (uint64_t)ceil(log2(sum)) + 1);
     }
 }
@@ -108,11 +112,12 @@ void ts_build_space_of_synth(const struct ts_synth *s, struct ts_build_space_in 
 /* ------------------------------------------------------------------ text */
 
 struct lines {
-    double bytes, all, sure; /* of the pieces: lines, and those that certainly are not left out */
+    /* in the pieces read: bytes, lines, and lines that are certainly not left out */
+    double bytes, all, sure;
 };
 
-/* Whether the line of a field may be left out: the field is 0, or may become 0 in the type that is
- * stored, or stands for something missing. Quotes are not part of it. */
+/* Whether a line with this field may be left out, because the field is 0, may be rounded to 0 in
+ * the stored type, or is missing. Quotes are ignored. */
 static int may_be_nothing(const struct ts_build_options *o, const char *p, const char *end)
 {
     const int least_point = o->value_bytes == 4 || o->weights ? FLT_MIN_10_EXP : DBL_MIN_10_EXP;
@@ -126,9 +131,9 @@ static int may_be_nothing(const struct ts_build_options *o, const char *p, const
     return ts_number_read(p, (size_t)(end - p), &x) && (x.n == 0 || x.point <= least_point);
 }
 
-/* Whether a line has neither a zero nor, where these lines are left out, a missing field; and
- * whether it is more than blanks or a comment. Where a field is divided that is one, in quotes, a
- * line may only seem less sure. */
+/* Whether a line is more than blanks or a comment. *sure: whether it is certainly not left out,
+ * having neither a zero nor, with --missing skip, a missing field. A separator in quotes can only
+ * make a line less sure. */
 static int look_at_line(const struct ts_build_space_in *in, const char *p, const char *end,
                         int *sure)
 {
@@ -183,9 +188,9 @@ static void look_at_piece(const struct ts_build_space_in *in, const char *text, 
     }
 }
 
-/* What a packed file says of its text: at least as long as it is itself, and as gzip's last four
- * bytes say, which are the length of its last member. Lines that follow the start may be longer:
- * three times, where all indices grow from one digit to eight. */
+/* Returns the least bytes of the text of a packed file: most of the packed size or, for gzip, a
+ * quarter of the length that its last four bytes state (of the last member). Lines after the start
+ * may be longer: up to three times, if all indices grow from one digit to eight. */
 static double packed_text_low(int fd, uint64_t size, int gzip)
 {
     unsigned char end[4];
@@ -195,8 +200,8 @@ static double packed_text_low(int fd, uint64_t size, int gzip)
     return fmax(0.8 * (double)size, (double)last / 4);
 }
 
-/* Lines of a packed file, at least. Where lines may be left out, those of the start alone: all
- * that follow may be zeros, as in a table that is sorted by its values. */
+/* Returns the least number of lines of a packed file. If lines may be left out, only those at the
+ * start count: all others may be zeros, as in a table sorted by its values. */
 static double look_at_packed(const struct ts_build_space_in *space, const char *path, int fd,
                              uint64_t size, int gzip, uint64_t memory)
 {
@@ -220,8 +225,8 @@ static double look_at_packed(const struct ts_build_space_in *space, const char *
     return low < INFINITY ? low * packed_text_low(fd, size, gzip) : 0;
 }
 
-/* Lines of a plain file, at least and at most: of the densest and of the sparsest piece. Returns -1
- * where it cannot be seen. */
+/* Bounds the number of lines of a plain file by its densest and its sparsest piece. Returns -1 if
+ * the file cannot be read. */
 static int look_at_plain(const struct ts_build_space_in *in, int fd, uint64_t size, double *low,
                          double *high)
 {
@@ -246,7 +251,7 @@ static int look_at_plain(const struct ts_build_space_in *in, int fd, uint64_t si
 
 /* A file of text on disk. */
 struct text_file {
-    int fd; /* -1: it cannot be looked at */
+    int fd; /* -1: the file cannot be read in advance */
     int packed;
     int gzip;
     uint64_t size;
@@ -274,7 +279,7 @@ static struct text_file open_text(const char *path)
     return f;
 }
 
-/* Lines of a file. Nothing is known of a file that cannot be read. */
+/* Bounds the number of lines of a file. If it cannot be read: 0 to infinity. */
 static void look_at_file(const struct ts_build_space_in *in, const char *path,
                          const struct text_file *f, uint64_t memory, double *low, double *high)
 {
@@ -286,7 +291,8 @@ static void look_at_file(const struct ts_build_space_in *in, const char *path,
         *low = 0, *high = INFINITY;
 }
 
-/* Of several ranks each reads a part of each plain file, and a packed one whole, in turn. */
+/* Returns the share of a file that this rank reads. Several ranks each read a part of a plain file;
+ * a packed one is read whole by one rank, in turn. */
 static double own_share(const struct ts_comm *comm, uint32_t file, int packed)
 {
     if (!ts_comm_many(comm))
@@ -302,7 +308,7 @@ static void set_read(struct ts_build_space_in *in, double low, double own, doubl
                                  in->read.high };
 }
 
-/* Lines for each byte of files of one kind: the fewest and the most of the files seen. */
+/* Lines per byte of files of one kind: the least and the most of the files that were read. */
 struct density {
     int any;
     double low, high;
@@ -317,7 +323,8 @@ static void add_density(struct density *d, const struct text_file *f, double low
     d->any = 1;
 }
 
-/* Lines of a file by those of others, with the same margins as between the pieces of a file. */
+/* Bounds the lines of a file by the density of other files, with the same margins as between the
+ * pieces of a file. */
 static void guess_by_others(const struct density *d, const struct text_file *f, double *low,
                             double *high)
 {
@@ -329,7 +336,7 @@ void ts_build_space_of_text(const char *const paths[], uint32_t n_paths, uint64_
                             struct ts_build_space_in *in)
 {
     const uint32_t step = n_paths <= FILES ? 1 : (n_paths + FILES - 1) / FILES;
-    struct density seen[2] = { { 0 } }; /* of plain files, and of packed ones */
+    struct density seen[2] = { { 0 } }; /* densities of plain files, and of packed ones */
     double sum_low = 0, sum_own = 0, sum_high = 0;
     for (uint32_t i = 0, pass = 0; pass < 2; i = i + 1 == n_paths ? (pass++, 0) : i + 1) {
         struct text_file f;
@@ -356,7 +363,7 @@ void ts_build_space_of_text(const char *const paths[], uint32_t n_paths, uint64_
 
 /* ------------------------------------------------------------------ binary files */
 
-/* Of n values from nonzero `first` on, how many are 0, or become 0 in the type that is stored. -1:
+/* Returns how many of n values from nonzero `first` on are 0, or become 0 in the stored type. -1:
  * they cannot be read. */
 static int count_zeros(int fd, const struct ts_binary_form *f, uint64_t first, uint64_t n,
                        double least_value)
@@ -381,7 +388,7 @@ static int count_zeros(int fd, const struct ts_binary_form *f, uint64_t first, u
     return zeros;
 }
 
-/* Nonzeros of a file, at least: of the place with most zeros. */
+/* Returns the least number of nonzeros of a file, estimated from the place with most zeros. */
 static double sure_nonzeros(int fd, const struct ts_binary_form *f,
                             const struct ts_build_options *o)
 {
@@ -434,7 +441,7 @@ void ts_build_space_of_binary(const char *const paths[], uint32_t n_paths, uint6
 
 /* ------------------------------------------------------------------ a tensor */
 
-/* How many of rows first .. last are picked. */
+/* Returns how many of rows first .. last are picked. `rows` has a bit for each row. */
 static uint64_t picked(const unsigned char *rows, uint64_t first, uint64_t last)
 {
     uint64_t n = 0;
@@ -471,8 +478,9 @@ void ts_build_space_of_tensor(const struct ts_tensor *t, const struct ts_pick *p
     }
     low = fmax(0, low);
     if (pick->side != TS_PICK_ALL && (t->header.flags & TS_TENSOR_DUPLICATES) != 0) {
-        low = 0;                            /* all nonzeros of a cell have its hash */
-    } else if (pick->side != TS_PICK_ALL) { /* eight deviations of chance */
+        /* equal cells have equal hashes, so all of them may be on one side */
+        low = 0;
+    } else if (pick->side != TS_PICK_ALL) { /* eight standard deviations are subtracted or added */
         const double share =
             pick->side == TS_PICK_HELD ? pick->hold_out.share : 1 - pick->hold_out.share;
         low = fmax(0, low * share - 8 * sqrt(low * share) - 1);

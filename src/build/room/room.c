@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Compares the disk and memory that a build needs, as bounds, with what is free. Writes the
+/* Compares bounds of the disk space and memory that a build needs with what is free, and writes the
  * messages. */
 #include "build/room/room.h"
 
@@ -54,7 +54,7 @@ static void print_advice(const struct ts_room *r, int with_tmp, char *ret, size_
                        : ", or one for temporary files with " TS_SET_TMP);
 }
 
-/* Fails with a message: `need` bytes are needed in dir, `there` are free. */
+/* Fails with a message: `need` bytes are needed in directory `dir`, where `there` are free. */
 static int refuse(const struct ts_room *r, const char *when, uint64_t need, uint64_t there,
                   const char *dir, const char *files, const char *advice, struct ts_err *err)
 {

@@ -22,7 +22,7 @@ struct ts_space {
     uint64_t low, high;
 };
 
-/* The largest space that is in use at a time. */
+/* The most space that is in use at one time. */
 struct ts_need {
     struct ts_space result, tmp; /* space for the result, and for temporary files */
     struct ts_space both;        /* space for both together, if they are on one disk */
@@ -41,20 +41,22 @@ struct ts_room {
     uint64_t memory_bytes; /* memory of the machine, or its limit */
 };
 
-/* Finds out what is free. To be called once, because the command's own files take space later. tmp
- * NULL: temporary files lie beside the result. If memory is lacking, nothing is known. */
+/* Finds out the free space and memory. To be called once, because the command's own files take
+ * space later. tmp NULL: temporary files are beside the result. Without memory for the paths, dir
+ * stays NULL. */
 void ts_room_look(const char *use, const char *name, const char *tmp, struct ts_room *ret);
 void ts_room_free(struct ts_room *r);
 
-/* Whether result and temporary files lie on one disk. */
+/* Whether the result and the temporary files are on one disk. */
 int ts_room_is_one_disk(const struct ts_room *r);
 
-/* Refuses what cannot fit. `when` begins the sentence: "nothing was read". */
+/* Fails if the lower bound of the need is not free. `when` begins the message: "nothing was
+ * read". */
 int ts_room_check(const struct ts_room *r, const struct ts_need *need, const char *when,
                   struct ts_err *err);
 
-/* Whether the space may be too small, although it may suffice. Then err has a message that contains
- * `but`. */
+/* Returns 1 if the space may be too small, because only the lower bound of the need is free. Then
+ * err has a warning that contains `but`. */
 int ts_room_may_lack(const struct ts_room *r, const struct ts_need *need, const char *but,
                      struct ts_err *err);
 
