@@ -13,12 +13,12 @@
 
 struct ts_value_table {
     uint32_t value_bytes;
-    uint32_t n;    /* slots used */
-    uint32_t drop; /* only values with this many leading zero bits in their hash are kept */
-    int whole;     /* all values are whole numbers */
+    uint32_t n;    /* number of slots in use */
+    uint32_t drop; /* values are kept if their hash has this many leading zero bits */
+    int whole;     /* 1: all values so far are whole numbers */
     double min, max;
     uint64_t small[SMALL];
-    uint64_t bits[SLOTS], count[SLOTS]; /* count 0: free */
+    uint64_t bits[SLOTS], count[SLOTS]; /* hash table; count 0: a free slot */
 };
 
 int ts_value_table_new(uint32_t value_bytes, struct ts_value_table **ret, struct ts_err *err)
@@ -54,7 +54,7 @@ static int kept(uint64_t hash, uint32_t drop)
     return drop == 0 || hash >> (64 - drop) == 0;
 }
 
-/* Adds to a value's count; does not check how many slots are used. */
+/* Adds to the count of a value, without a check for too many slots in use. */
 static void count_value(struct ts_value_table *t, uint64_t bits, uint64_t hash, uint64_t count)
 {
     uint32_t s = (uint32_t)hash % SLOTS;
@@ -65,8 +65,8 @@ static void count_value(struct ts_value_table *t, uint64_t bits, uint64_t hash, 
     t->count[s] += count;
 }
 
-/* Keeps only values whose hash has `drop` leading zero bits. Returns -1 without memory, and then
- * keeps all: without values the entropy would be 0, which is wrong. */
+/* Keeps only values whose hash has `drop` leading zero bits. Returns -1 when out of memory, and
+ * keeps all values then: with none of them, the entropy would wrongly be 0. */
 static int keep_fewer(struct ts_value_table *t, uint32_t drop)
 {
     uint64_t *bits = malloc(t->n * sizeof *bits + 1), *count = malloc(t->n * sizeof *count + 1);
@@ -92,7 +92,7 @@ static int keep_fewer(struct ts_value_table *t, uint32_t drop)
     return 0;
 }
 
-/* Halves the values kept until few enough are left. */
+/* Drops half of the values, again and again, until at most TS_VALUE_TABLE_MAX are left. */
 static void thin_out(struct ts_value_table *t)
 {
     while (t->n > TS_VALUE_TABLE_MAX && keep_fewer(t, t->drop + 1) == 0)
@@ -125,7 +125,7 @@ void ts_value_table_merge(struct ts_value_table *t, const struct ts_value_table 
     t->whole &= from->whole;
     for (uint32_t i = 0; i < SMALL; i++)
         t->small[i] += from->small[i];
-    if (from->drop > t->drop) /* values that `from` has dropped must be dropped here, too */
+    if (from->drop > t->drop) /* drops the values that `from` has dropped */
         (void)keep_fewer(t, from->drop);
     for (uint32_t s = 0; s < SLOTS; s++) {
         if (from->count[s] == 0 || !kept(ts_mix(from->bits[s]), t->drop))
@@ -149,7 +149,7 @@ static int by_value(const void *pa, const void *pb)
     return a->value < b->value ? -1 : a->value > b->value;
 }
 
-/* Frequent values first: they get small codes, which are short. */
+/* Orders values by frequency, so that frequent ones get small codes, which take few bits. */
 static int by_count(const void *pa, const void *pb)
 {
     const struct counted *a = pa, *b = pb;
@@ -158,8 +158,8 @@ static int by_count(const void *pa, const void *pb)
     return by_value(pa, pb);
 }
 
-/* Lists all counted values in ascending order; sampled values have the count that they stand
- * for. */
+/* Lists all counted values in ascending order. If only a sample was kept, the counts are scaled
+ * up. */
 static struct counted *list_values(const struct ts_value_table *t, uint32_t *n)
 {
     struct counted *list = malloc((SMALL + (size_t)t->n + 1) * sizeof *list);
@@ -195,8 +195,8 @@ static uint32_t bit_length(uint64_t x)
     return x == 0 ? 0 : 64 - (uint32_t)__builtin_clzll(x);
 }
 
-/* Bits per nonzero of codes, of which a part share[w] has w bits, as the block codec packs them:
- * one width, and exceptions for longer codes. */
+/* Returns the bits per nonzero of codes as the block codec packs them: one width, and exceptions
+ * for longer codes. share[w] is the share of codes with w bits. */
 static double packed_bits(const double share[65])
 {
     double best = INFINITY, longer = 0;

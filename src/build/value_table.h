@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* value_table.h - counts the values of a tensor and chooses the codes that stand for them.
+/* value_table.h - counts the distinct values of a tensor, and chooses a code for them.
  *
- * Distinct values are counted: all of them while they are few, later only a share, chosen by their
- * hash, that gets smaller. What is kept depends only on the set of values, not on their order or on
- * how threads divided them, and so does every choice made from it.
+ * All distinct values are counted while they are few; later only a share, chosen by hash, which
+ * gets smaller as there are more. So the values kept, and the code, depend only on the set of
+ * values: not on their order, nor on how threads divided them.
  *
  *   owner    the caller
  *   units    a value is its float32 bits (high half zero) or float64 bits, by value_bytes (4 or 8)
@@ -19,40 +19,42 @@
 #include "format/layout.h"
 #include "source/batch.h"
 
-#define TS_VALUE_TABLE_MAX 65536u /* distinct values counted exactly */
+#define TS_VALUE_TABLE_MAX 65536u /* most distinct values that are all counted */
 #define TS_VALUE_DICT_MAX  4096u
 
 struct ts_value_table;
 
 int ts_value_table_new(uint32_t value_bytes, struct ts_value_table **ret, struct ts_err *err);
-void ts_value_table_free(struct ts_value_table *t); /* NULL is fine */
-uint64_t ts_value_table_bytes(void); /* memory of a table, including its working memory */
+void ts_value_table_free(struct ts_value_table *t); /* t may be NULL */
+uint64_t ts_value_table_bytes(void);                /* bytes of a table and of its working memory */
 uint64_t
-/* size of a table, which is one block of memory that may be sent to another process */
+/* Returns the size of a table: one block of memory, which may be sent to another process. */
 ts_value_table_size(void);
 void ts_value_table_add(struct ts_value_table *t, uint64_t bits);
 void ts_value_table_merge(struct ts_value_table *into, const struct ts_value_table *from);
 
-/* How values are coded. */
+/* The code of a tensor's values. */
 struct ts_value_code {
     uint32_t kind, value_bytes, n_dict; /* kind: ts_value_kind */
     uint32_t code_bits;                 /* bits of a code in a record */
     double base, min, max;
-    double entropy; /* bits per nonzero, order 0 */
+    double entropy; /* of the values, in bits per nonzero, without context */
     int estimated;  /* 1: the entropy is an estimate */
     double dict[TS_VALUE_DICT_MAX];
-    uint64_t slot_bits[4 * TS_VALUE_DICT_MAX]; /* hash table from bits to code + 1 */
+    /* hash table from the bits of a value to its code + 1 */
+    uint64_t slot_bits[4 * TS_VALUE_DICT_MAX];
     uint32_t slot_code[4 * TS_VALUE_DICT_MAX];
 };
 
-/* Chooses the code, from the values of nnz (> 0) nonzeros of a tensor of `order` copies. */
+/* Chooses the code for the values of nnz (> 0) nonzeros. The tensor has `order` copies, which share
+ * the cost of a dictionary. */
 int ts_value_table_choose(const struct ts_value_table *t, uint64_t nnz, uint32_t order,
                           struct ts_value_code **ret, struct ts_err *err);
 
-/* The code of a value: up to 32 bits; for F64 all 64 bits of the value. */
+/* Returns the code of a value: up to 32 bits, or for F64 the 64 bits of the value. */
 uint64_t ts_value_code_of(const struct ts_value_code *c, uint64_t bits);
 
-/* The value of a code. */
+/* Returns the value of a code. */
 double ts_value_code_value(const struct ts_value_code *c, uint64_t code);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sorted runs in a file, read back by ranges of keys that fit the memory. */
+/* Stores sorted runs in a file, and reads them back by ranges of keys that fit in memory. */
 #include "build/sort/extsort.h"
 
 #include <assert.h>
@@ -12,48 +12,51 @@
 #include "base/files/tempfile.h"
 #include "build/sort/record_sort.h"
 
-#define SAMPLES      2048u  /* most samples of a run */
-#define ALL_SAMPLES  65536u /* most samples of all runs: with more, every second one is dropped, */
-#define ALL_BYTES    (UINT64_C(4) << 20) /* and also when they take more memory than this */
+#define SAMPLES 2048u /* most samples of a run */
+/* most samples of all runs; if there are more, every second one is dropped */
+#define ALL_SAMPLES  65536u
+#define ALL_BYTES    (UINT64_C(4) << 20) /* most bytes of all samples; the same holds */
 #define MIN_STEP     16u                 /* fewest records between samples */
-#define BUFFER_WORDS 65536u              /* for converting records of another layout */
+#define BUFFER_WORDS 65536u              /* words of the buffer for records of another layout */
 
 struct run {
     struct ts_record_layout layout;
-    uint64_t at, n; /* byte in the file; records */
+    uint64_t at, n; /* offset in the file, in bytes; number of records */
     uint64_t step;  /* records between samples */
     uint64_t n_samples;
-    uint64_t *sample; /* records 0, step, 2 step, ...; converted to the final layout by begin */
-    uint64_t done;    /* records already returned */
+    /* samples: records 0, step, 2 step, ...; begin_ranges converts them to the final layout */
+    uint64_t *sample;
+    uint64_t done; /* number of records already returned */
 
-    /* of the range being chosen */
-    uint64_t end;  /* surely part of the range up to here, */
-    uint64_t over; /* surely too many from here on */
-    uint64_t cut;  /* records below the bound that is being tried */
-    uint64_t may;  /* most records below a bound, by the samples */
+    /* of the range that is being chosen: record numbers in this run */
+    uint64_t end;  /* records before this one are certainly in the range */
+    uint64_t over; /* records from this one on are certainly not in the range */
+    uint64_t cut;  /* number of records below the bound that is being tried */
+    uint64_t may;  /* most records below a bound, judged by the samples */
 };
 
 /* A sample used as a bound: at most sample * step records of its run are before it. */
 struct bound {
     const uint64_t *rec;
-    uint32_t run, words; /* words: of rec, for compare_bounds */
-    uint64_t count;      /* records of the run before it */
+    uint32_t run, words; /* words: length of rec, for compare_bounds */
+    uint64_t count;      /* number of records of the run before the sample */
 };
 
 struct ts_extsort {
     struct ts_sorted_runs runs;
-    struct run *run; /* the list of runs.n */
+    struct run *run; /* array of runs.n runs */
     uint32_t threads;
     _Atomic uint64_t *work;
-    uint64_t left;    /* records of runs that were not returned yet */
-    uint32_t thinned; /* how often samples were dropped */
+    uint64_t left;    /* number of records of all runs that were not returned yet */
+    uint32_t thinned; /* how often every second sample was dropped */
     uint64_t n_samples;
     struct ts_record_layout layout;
-    struct ts_extsort_area area; /* of the ranges, in this layout */
-    uint64_t *whole, n_whole;    /* all records, sorted in memory; NULL: in runs, or returned */
-    struct bound *bound;         /* all samples, ascending */
+    struct ts_extsort_area area; /* two areas for the ranges, in this layout */
+    /* all records, sorted in memory; NULL: they are in runs, or were returned */
+    uint64_t *whole, n_whole;
+    struct bound *bound; /* all samples, ascending */
     uint64_t n_bounds, next_bound;
-    uint64_t *buffer; /* BUFFER_WORDS, for converting while reading */
+    uint64_t *buffer; /* BUFFER_WORDS words, to convert records while they are read */
 };
 
 static const uint8_t same_fields[TS_RECORD_FIELDS] = { 0, 1,  2,  3,  4,  5,  6,  7, 8,
@@ -94,7 +97,8 @@ uint64_t ts_extsort_runs(const struct ts_extsort *x)
     return x->runs.n;
 }
 
-/* Doubles the step between samples, so that any number of runs needs little memory. */
+/* Drops every second sample, which doubles the step between samples: so any number of runs needs
+ * little memory. */
 static void thin_samples(struct ts_extsort *x)
 {
     x->n_samples = 0;
@@ -149,12 +153,13 @@ static uint64_t *sort_area(const struct ts_extsort *x, const struct ts_extsort_a
 int ts_extsort_add(struct ts_extsort *x, const struct ts_extsort_area *a, struct ts_err *err)
 {
     const uint64_t *sorted = sort_area(x, a);
-    const int rc = ts_stop_check(x->runs.stop, err); /* what a sort leaves then is undefined */
+    /* a sort that was stopped leaves undefined records */
+    const int rc = ts_stop_check(x->runs.stop, err);
     return rc < 0 ? rc : ts_extsort_spill(x, a->layout, sorted, a->n, err);
 }
 
-/* Equal samples of a run keep their order: choose_bound relies on it, and qsort does not promise
- * it. */
+/* Compares bounds for qsort. Equal samples of a run keep their order, which choose_bounds relies on
+ * and qsort does not promise. */
 static int compare_bounds(const void *pa, const void *pb)
 {
     const struct bound *a = pa, *b = pb;
@@ -166,7 +171,7 @@ static int compare_bounds(const void *pa, const void *pb)
     return a->count < b->count ? -1 : a->count > b->count;
 }
 
-/* Converts samples to the layout of the ranges. */
+/* Converts the samples of a run to the layout of the ranges. */
 static int convert_samples(struct ts_extsort *x, struct run *r)
 {
     uint64_t *more;
@@ -181,7 +186,7 @@ static int convert_samples(struct ts_extsort *x, struct run *r)
     return 0;
 }
 
-/* To be called when all records are in runs. */
+/* Prepares reading ranges. To be called when all records are in runs. */
 static int begin_ranges(struct ts_extsort *x, const struct ts_extsort_area *a, struct ts_err *err)
 {
     x->layout = *a->layout;
@@ -248,7 +253,7 @@ static int count_below(struct ts_extsort *x, const struct run *r, const uint64_t
 {
     const uint32_t words = x->layout.words;
     uint64_t rec[TS_RECORD_WORDS], low = 0, high = r->n_samples;
-    while (low < high) { /* samples below */
+    while (low < high) { /* finds the number of samples below the bound */
         const uint64_t mid = (low + high) / 2;
         if (ts_record_compare(r->sample + mid * words, bound, words) < or_equal)
             low = mid + 1;
@@ -280,7 +285,8 @@ static int count_below(struct ts_extsort *x, const struct run *r, const uint64_t
 static void choose_bounds(struct ts_extsort *x, uint64_t room, const uint64_t **sure,
                           const uint64_t **likely)
 {
-    uint64_t sum = 0, half = 0; /* records that may be below; half of their last steps */
+    /* most records below the bound; half of the last step of each run */
+    uint64_t sum = 0, half = 0;
     *sure = *likely = NULL;
     for (uint32_t i = 0; i < x->runs.n; i++)
         x->run[i].may = 0;
@@ -288,7 +294,7 @@ static void choose_bounds(struct ts_extsort *x, uint64_t room, const uint64_t **
         const struct bound *b = &x->bound[at];
         struct run *r = &x->run[b->run];
         uint64_t upto = b->count + r->step < r->n ? b->count + r->step : r->n;
-        /* at most the steps that start at the samples before bound `at` are below it */
+        /* below bound `at` are at most the steps that begin at the samples before it */
         if (at == 0 || ts_record_compare(x->bound[at - 1].rec, b->rec, x->layout.words) != 0) {
             *sure = sum <= room ? b->rec : *sure;
             *likely = b->rec;
@@ -301,8 +307,8 @@ static void choose_bounds(struct ts_extsort *x, uint64_t room, const uint64_t **
     }
 }
 
-/* Counts whether the records below the bound fit: the range becomes these records, or stays below
- * them. Returns 1 if they fit, 0 if not, or a failure. */
+/* Counts the records below the bound, and narrows the range in each run. Returns 1 if they fit in
+ * `room` (*n: their number), 0 if not, or a failure. */
 static int try_bound(struct ts_extsort *x, const uint64_t *bound, int or_equal, uint64_t room,
                      uint64_t *n, struct ts_err *err)
 {
@@ -327,20 +333,23 @@ static int try_bound(struct ts_extsort *x, const uint64_t *bound, int or_equal, 
     return 1;
 }
 
-/* Draws a record at random from those that may or may not fit. */
+/* Reads a random record of those that are neither certainly in the range nor certainly out of
+ * it. */
 static int draw_bound(struct ts_extsort *x, uint64_t *rec, struct ts_err *err)
 {
     const struct run *r = x->run;
     uint64_t open = 0, k;
     for (uint32_t i = 0; i < x->runs.n; i++)
         open += x->run[i].over - x->run[i].end;
-    assert(open > 0); /* up to `over` it does not fit, up to `end` it does */
+    /* some records are undecided: those up to `end` fit, those up to `over` do not */
+    assert(open > 0);
     for (k = ts_mix(x->left + open) % open; k >= r->over - r->end; r++)
         k -= r->over - r->end;
     return read_run(x, r, r->end + k, 1, rec, err);
 }
 
-/* Takes as many of the undecided records as fit: they are equal, so any will do. */
+/* Adds as many of the undecided records as fit. They are equal, so any of them will do. Returns the
+ * number of records in the range. */
 static uint64_t take_equal(struct ts_extsort *x, uint64_t room, uint64_t n)
 {
     for (uint32_t i = 0; i < x->runs.n; i++) {
@@ -352,9 +361,9 @@ static uint64_t take_equal(struct ts_extsort *x, uint64_t room, uint64_t n)
     return n;
 }
 
-/* Chooses where the next range ends in each run, so that it has *n <= room records and at least
- * half of that: a small range costs as many reads as a large one. Where the samples do not decide,
- * it searches as quickselect does, and counts each guess in the runs. */
+/* Chooses where the next range ends in each run, so that it has *n <= room records, and at least
+ * half as many: a small range costs as many reads as a large one. Where samples do not decide, it
+ * searches as quickselect does, and counts the records below each guess. */
 static int choose_range(struct ts_extsort *x, uint64_t room, uint64_t *n, struct ts_err *err)
 {
     const uint64_t *guess[2];
@@ -377,12 +386,12 @@ static int choose_range(struct ts_extsort *x, uint64_t room, uint64_t *n, struct
             rc = try_bound(x, rec, 0, room, n, err);
         if (rc < 0)
             return rc;
-        if (rc == 0) /* now at least `rec` itself is above the range */
+        if (rc == 0) /* now `rec` itself is out of the range */
             continue;
         rc = try_bound(x, rec, 1, room, n, err);
         if (rc < 0)
             return rc;
-        if (rc == 0) { /* all undecided records are equal to it */
+        if (rc == 0) { /* all undecided records equal `rec` */
             *n = take_equal(x, room, *n);
             return 0;
         }
@@ -390,7 +399,7 @@ static int choose_range(struct ts_extsort *x, uint64_t room, uint64_t *n, struct
     return 0;
 }
 
-/* Reads the range's records from each run. */
+/* Reads the records of the range from all runs into area[0]. */
 static int load_range(struct ts_extsort *x, struct ts_err *err)
 {
     uint64_t *to = x->area.mem[0];
@@ -418,7 +427,7 @@ int ts_extsort_next(struct ts_extsort *x, uint64_t **rec, uint64_t *n, struct ts
     x->n_whole = 0;
     if (x->left == 0)
         return 0;
-    while (x->next_bound < x->n_bounds) { /* bounds whose records were returned already */
+    while (x->next_bound < x->n_bounds) { /* skips bounds whose records were all returned */
         const struct bound *b = &x->bound[x->next_bound];
         const struct run *r = &x->run[b->run];
         if ((b->count + r->step < r->n ? b->count + r->step : r->n) > r->done)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* extsort.h - sorts records of fixed length, also more than memory holds: the kind of sort
- * (base/files/sorted_runs.h) for nonzeros.
+/* extsort.h - sorts records of fixed length, in memory or through sorted runs in a file
+ * (base/files/sorted_runs.h).
  *
- * Records fill an area of the caller's. A full area is sorted and becomes a run. Runs are not
+ * The caller fills an area with records. A full area is sorted and becomes a run. Runs are not
  * merged record by record. Instead a range of keys that fits in memory is read from all runs and
- * sorted there by all threads; samples of each run tell which range fits. So any number of runs
- * takes one pass, and reads are long. There are at most 65536 samples, a few megabytes. With so
- * many runs that samples are too coarse, the end of a range is searched for in the runs themselves.
+ * sorted there by all threads; samples of each run show how large a range may be. So runs are read
+ * once, however many there are, in long reads. There are at most 65536 samples, a few megabytes.
+ * With so many runs that samples are too coarse, the end of a range is searched for in the runs
+ * themselves.
  *
  *   owner    the caller owns the records and areas it gives
  *   units    records (record.h)
@@ -25,15 +26,15 @@
 
 struct ts_extsort;
 
-#define TS_EXTSORT_BYTES (UINT64_C(5) << 20) /* memory besides the areas */
+#define TS_EXTSORT_BYTES (UINT64_C(5) << 20) /* bytes of memory besides the areas */
 
-/* tmp must stay; the file is made with the first run. Once *stop (may be NULL) is set, calls end
- * soon with TS_ESTOP. *work (may be NULL) grows by up to 2 for each record that is sorted
- * (record_sort.h). */
+/* Makes a sort. `tmp`, the directory of the file, must stay; the file is made with the first run.
+ * Once *stop (may be NULL) is set, calls soon return TS_ESTOP. *work (may be NULL) grows by up to 2
+ * for each record that is sorted (record_sort.h). */
 int ts_extsort_new(const char *tmp, uint32_t threads, const volatile sig_atomic_t *stop,
                    _Atomic uint64_t *work, struct ts_extsort **ret, struct ts_err *err);
 
-uint64_t ts_extsort_bytes(const struct ts_extsort *x); /* of the runs so far */
+uint64_t ts_extsort_bytes(const struct ts_extsort *x); /* bytes of the runs so far */
 
 void ts_extsort_free(struct ts_extsort *x); /* NULL is fine */
 
@@ -41,26 +42,26 @@ void ts_extsort_free(struct ts_extsort *x); /* NULL is fine */
 struct ts_extsort_area {
     const struct ts_record_layout *layout;
     uint32_t key_bits; /* as in record_sort.h */
-    uint64_t *mem[2];  /* the areas, */
-    uint64_t words;    /* each of so many words */
-    uint64_t n;        /* records in mem[0] */
+    uint64_t *mem[2];  /* the two areas */
+    uint64_t words;    /* words of each area */
+    uint64_t n;        /* number of records in mem[0] */
 };
 
-/* Sorts the records and makes a run of them: the areas are free again. Runs may differ in the
- * widths of their fields. */
+/* Sorts the records of the first area and stores them as a run. The areas are free then. Runs may
+ * differ in the widths of their fields. */
 int ts_extsort_add(struct ts_extsort *x, const struct ts_extsort_area *a, struct ts_err *err);
 
-/* Adds the last records. They stay in memory if there is no run. Ranges are returned in this
- * layout. */
+/* Adds the last records of the first area. They stay in memory if there is no run. All ranges will
+ * be returned in this layout. */
 int ts_extsort_end(struct ts_extsort *x, const struct ts_extsort_area *a, struct ts_err *err);
 
-/* Takes n records of this layout as a run, sorted by all their bits. */
+/* Stores n records of this layout as a run. They must be sorted by all their bits. */
 int ts_extsort_spill(struct ts_extsort *x, const struct ts_record_layout *layout,
                      const uint64_t *rec, uint64_t n, struct ts_err *err);
 
 uint64_t ts_extsort_runs(const struct ts_extsort *x);
 
-/* The next range: *n records at *rec, 0 at the end. */
+/* Returns the next range: *n sorted records at *rec; *n is 0 at the end. */
 int ts_extsort_next(struct ts_extsort *x, uint64_t **rec, uint64_t *n, struct ts_err *err);
 
 /* Whether the range just returned was the last. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Moves fields between layouts of records. Loops over records of one word and of two are vector
- * loops, compiled for each instruction set. */
+/* Moves fields between layouts of records. Loops over records of one or two words are vector loops,
+ * compiled for several instruction sets. */
 #include "build/sort/record.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "base/machine/isa.h"
 
 #define INLINE static inline __attribute__((always_inline))
-#define SIMD   _Pragma("omp simd") /* also where compilers optimise little */
+#define SIMD   _Pragma("omp simd") /* vectorises the loop at lower optimisation levels, too */
 
 void ts_record_layout_set(struct ts_record_layout *l, uint32_t n_fields, const uint32_t width[])
 {
@@ -26,14 +26,14 @@ void ts_record_layout_set(struct ts_record_layout *l, uint32_t n_fields, const u
 
 /* ------------------------------------------------------------------ one word and two */
 
-/* A field on its way from one word to another: turned to the left by `turn`, then masked. */
+/* How a field moves from one word to another: rotated left by `turn` bits, then masked. */
 struct move {
-    uint32_t turn; /* 0..63 */
+    uint32_t turn; /* bits, 0..63 */
     uint64_t mask;
 };
 
-/* The low bits of a field of `width` bits from bit `start` of a word go to the low bits of one from
- * bit `to_start`. */
+/* Returns the move of a field of `width` bits at bit `start` of a word to a field of `to_width`
+ * bits at bit `to_start`. The low bits are kept. */
 static struct move move_of(uint32_t start, uint32_t width, uint32_t to_start, uint32_t to_width)
 {
     const uint32_t place = 64 - to_start - to_width;
@@ -56,18 +56,19 @@ INLINE void move_words(const uint64_t *in, uint64_t n, struct move m, uint64_t *
     SIMD for (uint64_t i = 0; i < n; i++) out[i] = moved(in[i], m);
 }
 
-/* out[i] |= the same. */
+/* out[i] |= the field of in[i], moved. */
 INLINE void join_words(const uint64_t *in, uint64_t n, struct move m, uint64_t *out)
 {
     SIMD for (uint64_t i = 0; i < n; i++) out[i] |= moved(in[i], m);
 }
 
-/* What a field of records of two words takes of each, or what each takes of it. */
+/* How a field moves between a column and records of two words: one move for each word. */
 struct pair {
     struct move word[2];
 };
 
-/* A column holds the field in its low bits. out: to the column, else from it. */
+/* Returns the moves of a field to a column (out) or from it. A column holds the field in the low
+ * bits of a word. */
 static struct pair pair_of(uint32_t start, uint32_t width, int out)
 {
     const uint32_t end = start + width;
@@ -82,14 +83,14 @@ static struct pair pair_of(uint32_t start, uint32_t width, int out)
     return ret;
 }
 
-/* out[i] = the field of record i of two words. */
+/* out[i] = the field of record i, which has two words. */
 INLINE void move_pairs(const uint64_t *in, uint64_t n, struct pair p, uint64_t *out)
 {
     SIMD for (uint64_t i = 0; i < n; i++) out[i] =
         moved(in[2 * i], p.word[0]) | moved(in[2 * i + 1], p.word[1]);
 }
 
-/* Adds the field in[i] to record i of two words. */
+/* Puts the field in[i] into record i, which has two words and zero bits there. */
 INLINE void join_pairs(const uint64_t *in, uint64_t n, struct pair p, uint64_t *out)
 {
     SIMD for (uint64_t i = 0; i < n; i++)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* record.h - a nonzero as a string of bits, so that comparing records compares coordinates.
+/* record.h - packs a nonzero into a string of bits, so that comparing records compares coordinates.
  *
  * A layout lists fields, the most significant first: indices in the order of sorting, then the
  * value. The bits of all fields follow one another from the top bit of word 0 down; unused bits at
  * the end are zero. So records are compared word by word from word 0 on, and a sort needs only the
  * first bits. Most tensors need one word, which makes sorting cheap.
  *
- *   owner    layouts are plain values; records live in arrays of the caller's
+ *   owner    layouts are plain values; the caller owns arrays of records
  *   units    bits; a record is `words` 64-bit words
  *   threads  all functions are pure
  *   errors   none
@@ -23,14 +23,14 @@
 
 struct ts_record_layout {
     uint32_t n_fields, words, bits;
-    uint32_t width[TS_RECORD_FIELDS]; /* 0..64 */
-    uint32_t start[TS_RECORD_FIELDS]; /* bits before the field */
+    uint32_t width[TS_RECORD_FIELDS]; /* bits of each field: 0..64 */
+    uint32_t start[TS_RECORD_FIELDS]; /* number of bits before the field */
 };
 
-/* Places fields of these widths. */
+/* Sets a layout of n_fields fields with these widths in bits. */
 void ts_record_layout_set(struct ts_record_layout *l, uint32_t n_fields, const uint32_t width[]);
 
-/* Bits needed for numbers 0..max. */
+/* Returns the number of bits that the numbers 0..max need. */
 static inline uint32_t ts_record_width(uint64_t max)
 {
     return max == 0 ? 0 : 64 - (uint32_t)__builtin_clzll(max);
@@ -49,7 +49,7 @@ static inline uint64_t ts_record_get(const struct ts_record_layout *l, const uin
     return x >> (64 - width);
 }
 
-/* Sets a field whose bits are zero. */
+/* Sets a field of a record, whose bits must be zero before. */
 static inline void ts_record_put(const struct ts_record_layout *l, uint64_t *rec, uint32_t field,
                                  uint64_t value)
 {

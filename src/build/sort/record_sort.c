@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Radix sorts: deals records into pieces by their leading bits, then sorts each piece in the
+/* Radix sort: distributes records to pieces by their leading bits, then sorts each piece in the
  * cache. */
 #include "build/sort/record_sort.h"
 
@@ -10,19 +10,20 @@
 #include "base/stop.h"
 #include "build/sort/record.h"
 
-#define MAX_DIGIT     11u    /* 2048 destinations: what the second-level TLB covers with 4K pages */
+/* bits: 2048 destinations, which the second-level TLB covers with 4K pages */
+#define MAX_DIGIT     11u
 #define LOCAL_WORDS   65536u /* a piece of at most 512 KiB is sorted in the cache */
-#define TARGET_WORDS  6144u  /* size of pieces that the first deal aims at */
+#define TARGET_WORDS  6144u  /* words of the pieces that the first distribution aims at */
 #define INSERTION_MAX 24u
-#define STOP_PIECE    65536u /* records between checks of the wish to stop */
+#define STOP_PIECE    65536u /* records between two checks whether to stop */
 
-/* What stays the same during a sort. */
+/* The parameters of a sort. */
 struct sort {
     uint64_t *array[2];
     uint32_t words, key_bits, bits, threads;
-    uint64_t *own; /* LOCAL_WORDS of the thread, in the cache; NULL: use the other array */
+    uint64_t *own; /* buffer of the thread, LOCAL_WORDS in the cache; NULL: use the other array */
     const volatile sig_atomic_t *stop;
-    _Atomic uint64_t *work; /* NULL: nobody looks */
+    _Atomic uint64_t *work; /* counts the work that is done; NULL: it is not counted */
 };
 
 static inline void count_work(const struct sort *s, uint64_t n)
@@ -31,19 +32,20 @@ static inline void count_work(const struct sort *s, uint64_t n)
         atomic_fetch_add_explicit(s->work, n, memory_order_relaxed);
 }
 
-/* n records at `at` of array[in], equal in all bits before `bit`. */
+/* A piece: n records from record `at` of array[in] on, equal in all bits before `bit`. */
 struct piece {
     uint64_t at, n;
     uint32_t bit;
     int in;
 };
 
-/* A digit of a record: bits [first, first + width), inside one word. */
+/* A digit of a record: `width` bits inside one word, found by shift and mask. */
 struct digit {
     uint32_t word, shift, mask, width;
 };
 
-/* The digit that starts at `first` and has at most `width` bits, cut at `end` and at its word. */
+/* Returns the digit that starts at bit `first` and has at most `width` bits. It ends at bit `end`,
+ * or at the end of the word. */
 static struct digit digit_at(uint32_t first, uint32_t width, uint32_t end)
 {
     const uint32_t at = first % 64;
@@ -81,8 +83,8 @@ static void insertion_sort(uint64_t *a, uint64_t n, uint32_t words)
     }
 }
 
-/* Deals n records from `in` to `out`. count[] holds the number of records of each digit, and
- * becomes the end of each. */
+/* Distributes n records from `in` to `out` by a digit. count[] has the number of records of each
+ * digit at first, and where the records of each digit end afterwards. */
 static inline __attribute__((always_inline)) void
 deal(const uint64_t *in, uint64_t *out, uint64_t n, struct digit d, uint32_t words, uint32_t *count)
 {
@@ -105,7 +107,7 @@ sort_lsd(uint64_t *const array[2], int in, uint64_t n, uint32_t words, uint32_t 
     enum { DIGITS = 8 };
     const uint32_t size = n < 512 ? 6 : 8;
     uint32_t count[DIGITS][256];
-    while (end > first) { /* up to DIGITS digits are counted in one walk over the records */
+    while (end > first) { /* counts up to DIGITS digits in one pass over the records */
         struct digit digit[DIGITS];
         uint32_t n_digits = 0;
         for (; n_digits < DIGITS && end > first; n_digits++) {
@@ -144,7 +146,7 @@ static int sort_local(uint64_t *const array[2], int in, uint64_t n, uint32_t wor
 
 static void sort_piece(const struct sort *s, struct piece p, int to);
 
-/* Sorts records with equal keys by the bits after the key, in array[to]. */
+/* Finds records with equal keys in array[to], and sorts them by the bits after the key. */
 static void sort_ties(const struct sort *s, uint64_t at, uint64_t n, int to)
 {
     const uint32_t last = (s->key_bits - 1) / 64;
@@ -163,7 +165,7 @@ static void sort_ties(const struct sort *s, uint64_t at, uint64_t n, int to)
     }
 }
 
-/* Splits a piece too large for the cache by one digit, and sorts the parts. */
+/* Distributes a piece that is too large for the cache by one digit, and sorts the parts. */
 static void split_piece(const struct sort *s, struct piece p, int to)
 {
     const struct digit d = digit_at(p.bit, 8, s->bits);
@@ -215,7 +217,7 @@ static void sort_piece(const struct sort *s, struct piece p, int to)
 int ts_record_is_sorted(const uint64_t *a, uint64_t n, uint32_t words, uint32_t threads)
 {
     int sorted = 1;
-    for (uint64_t i = 1; i < n && i < 64; i++) /* most cases are decided here */
+    for (uint64_t i = 1; i < n && i < 64; i++) /* usually finds two records out of order at once */
         if (ts_record_compare(a + (i - 1) * words, a + i * words, words) > 0)
             return 0;
 #pragma omp parallel for num_threads(threads) schedule(static) reduction(&& : sorted)
@@ -230,8 +232,9 @@ int ts_record_is_sorted(const uint64_t *a, uint64_t n, uint32_t words, uint32_t 
     return sorted;
 }
 
-/* Deals a large piece with all threads, keeping the order of records. end[k], for mask + 1 digits,
- * is the end of the records of digit k. count has one such table for each thread. */
+/* Distributes a large piece by a digit, with all threads, keeping the order of records. end[k]
+ * becomes the end of the records with digit k (mask + 1 entries). count: room for such a table for
+ * each thread. */
 static void split_parallel(const struct sort *s, struct piece p, struct digit d, uint64_t *count,
                            uint64_t *end)
 {
@@ -265,7 +268,7 @@ static void split_parallel(const struct sort *s, struct piece p, struct digit d,
         for (uint64_t i = p.n * t / threads, end_i; i < last && !ts_stop_asked(s->stop);
              i = end_i) {
             end_i = last - i < STOP_PIECE ? last : i + STOP_PIECE;
-            if (p.bit == 0) /* later deals move the same records again */
+            if (p.bit == 0) /* counted once: later steps move the same records again */
                 count_work(s, end_i - i);
             if (words == 1)
                 for (; i < end_i; i++)
@@ -278,12 +281,12 @@ static void split_parallel(const struct sort *s, struct piece p, struct digit d,
     }
 }
 
-/* Pieces that wait for the next deal, or for a single thread. */
+/* The pieces that are still to be sorted. */
 struct work {
-    struct piece open[64], *list; /* open: too large for one thread; list: small enough */
+    struct piece open[64], *list; /* open: pieces too large for one thread; list: the others */
     uint64_t n_open, n_list;
     uint64_t large;
-    uint64_t *count, *end; /* tables of split_parallel */
+    uint64_t *count, *end; /* tables for split_parallel */
 };
 #define LIST_ROOM (UINT64_C(64) << MAX_DIGIT)
 
@@ -308,7 +311,7 @@ static int new_work(struct work *w, uint64_t n, uint32_t threads)
     return -1;
 }
 
-/* Chooses the first digit of a piece, wide enough for parts that fit the cache. */
+/* Chooses the first digit of a piece, wide enough for parts that fit in the cache. */
 static struct digit choose_digit(const struct sort *s, struct piece p)
 {
     uint32_t width = 1;
@@ -317,8 +320,8 @@ static struct digit choose_digit(const struct sort *s, struct piece p)
     return digit_at(p.bit, width, s->bits);
 }
 
-/* Adds the parts into which w->end divides the piece, which are now in array[in]; they end in
- * array[to]. */
+/* Adds the parts of a piece, which end at w->end and are in array[in]. Their sorted records are to
+ * be in array[to]. */
 static void add_parts(const struct sort *s, struct work *w, struct piece p, struct digit d, int in,
                       int to)
 {
@@ -336,7 +339,7 @@ static void add_parts(const struct sort *s, struct work *w, struct piece p, stru
     }
 }
 
-/* Does all the work left; the result is in array[to]. */
+/* Sorts all pieces that are left. The result is in array[to]. */
 static void do_work(const struct sort *s, struct work *w, int to)
 {
     while (w->n_open > 0) {
@@ -375,7 +378,9 @@ uint64_t *ts_record_sort(uint64_t *a, uint64_t *scratch, uint64_t n, uint32_t wo
     }
     w.open[w.n_open++] = whole;
     do_work(&s, &w,
-            1); /* where the first deal puts its parts: they are sorted in place, in the cache */
+            /* the first distribution moves records to array[1], where the parts are sorted in the
+             * cache */
+            1);
     free_work(&w);
     return ts_stop_asked(stop) ? a : scratch;
 }
@@ -384,12 +389,13 @@ uint64_t *ts_record_sort(uint64_t *a, uint64_t *scratch, uint64_t n, uint32_t wo
 
 #define CONVERT_PIECE 256u
 
-/* Deals records while they are converted: one walk to count, one to move. */
+/* Converts records and distributes them by a digit: counts in a first pass, and moves in a
+ * second. */
 static void split_converting(const struct sort *s, const struct ts_record_move *v, uint64_t n,
                              struct digit d, struct work *w)
 {
     const uint32_t threads = s->threads, n_digits = d.mask + 1, words = s->words;
-    struct ts_record_layout leading = *v->to; /* the fields that counting needs */
+    struct ts_record_layout leading = *v->to; /* only the leading fields, which the digit is in */
     uint64_t sum = 0;
     while (leading.n_fields > 1 && leading.start[leading.n_fields - 1] >= d.width)
         leading.n_fields--;
@@ -429,8 +435,8 @@ static void split_converting(const struct sort *s, const struct ts_record_move *
     }
 }
 
-/* Deals a piece of array[0] in place by up to 8 bits: each record goes to its place, and the record
- * found there is moved next. One thread. end[k] as in split_parallel. */
+/* Distributes a piece of array[0] in place by up to 8 bits, with one thread. Each record is swapped
+ * to its place, and the one found there is next. end[k] is as in split_parallel. */
 static void split_in_place(const struct sort *s, struct piece p, struct digit d, uint64_t *end)
 {
     uint64_t *a = s->array[0] + p.at * s->words, at[256] = { 0 }, sum = 0;
@@ -463,7 +469,7 @@ static void split_in_place(const struct sort *s, struct piece p, struct digit d,
         }
 }
 
-/* Sorts a piece of array[0] with all threads, in a scratch that can hold it. */
+/* Sorts a piece of array[0] with all threads. The scratch memory must have room for the piece. */
 static void sort_shared(const struct sort *s, struct piece p, uint64_t *scratch)
 {
     const struct sort sub = { { s->array[0] + p.at * s->words, scratch },
@@ -485,14 +491,15 @@ static void sort_shared(const struct sort *s, struct piece p, uint64_t *scratch)
     free_work(&w);
 }
 
-/* Sorting with a scratch smaller than the records. */
+/* A sort whose scratch memory is smaller than the records. */
 struct tight {
-    uint64_t *scratch, words, share; /* words of the scratch; share: of a thread */
-    struct piece *list;              /* pieces that fit a share */
+    /* words: size of the scratch memory; share: words for each thread */
+    uint64_t *scratch, words, share;
+    struct piece *list; /* pieces that fit in a thread's share */
     uint64_t n_list, room;
 };
 
-/* Puts a piece on the list, or sorts it now. */
+/* Sorts a piece now, or puts it on the list if a thread's share of scratch memory is enough. */
 static void add_tight(const struct sort *s, struct tight *t, struct piece p)
 {
     const uint64_t words = p.n * s->words;
@@ -514,7 +521,7 @@ static void add_tight(const struct sort *s, struct tight *t, struct piece p)
     }
 }
 
-/* Sorts the parts of array[0] with the ends in `end`; they differ in their first digit. */
+/* Sorts the parts of array[0], which end at end[k] and differ in their first digit. */
 static void sort_tight(const struct sort *s, struct digit d, const uint64_t *end, struct tight *t)
 {
     for (uint32_t k = 0; k <= d.mask; k++) {

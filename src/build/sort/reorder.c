@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads a copy of a tensor into records, and sorts them slice by slice or through runs. */
+/* Reads a mode's copy of a tensor into records, and sorts them slice by slice or through runs. */
 #include "build/sort/reorder.h"
 
 #include <inttypes.h>
@@ -12,19 +12,19 @@
 #include "build/sort/record_sort.h"
 #include "format/shard.h"
 
-#define LEAST_WORDS (UINT64_C(1) << 16) /* of an area, unless a test asks for less */
+#define LEAST_WORDS (UINT64_C(1) << 16) /* least words of an area, unless a test asks for less */
 
 struct reorder {
     const struct ts_reorder_conf *conf;
     const struct ts_tensor *t;
-    const struct ts_mode *m; /* whose copy is read */
+    const struct ts_mode *m; /* the mode whose copy is read */
     struct ts_record_layout layout;
     uint32_t key_bits;
     uint64_t *area[2], area_words;
-    uint64_t room, held, read; /* numbers of records: that an area holds; in area[0]; read so far */
-    int whole_slices;          /* 1: each slice fits an area */
+    uint64_t room, held, read; /* records: most in an area; now in area[0]; read so far */
+    int whole_slices;          /* 1: each slice fits in an area */
     struct ts_extsort *runs;   /* sorted runs, if some slice does not fit */
-    void **raw;                /* a shard of each thread */
+    void **raw;                /* memory for a shard, for each thread */
 };
 
 int ts_reorder_sorted(const struct ts_tensor *t, const uint8_t by[])
@@ -41,7 +41,7 @@ static void choose_layout(const struct ts_tensor *t, const uint8_t by[], struct 
     if (t->header.value_kind == TS_VALUE_DICT && !ts_tensor_weighted(t))
         width[t->order] = ts_record_width(t->header.n_dict - 1);
     if (t->header.value_kind == TS_VALUE_INT &&
-        !ts_tensor_weighted(t)) /* put_block looks whether that is so */
+        !ts_tensor_weighted(t)) /* put_block checks that the value fits */
         width[t->order] = ts_record_width((uint32_t)(t->header.value_max - t->header.value_base));
     ts_record_layout_set(l, t->order + 1, width);
 }
@@ -51,7 +51,7 @@ static uint64_t sort_bytes(uint32_t threads)
     return threads * TS_RECORD_SORT_THREAD_BYTES + TS_RECORD_SORT_BYTES + TS_EXTSORT_BYTES;
 }
 
-/* What reading shards takes: LZ4 is undone from memory of its own. */
+/* Returns the memory for reading shards. LZ4 needs as much again as the shard. */
 static uint64_t read_bytes(const struct ts_tensor *t, uint32_t threads)
 {
     return 2 * (uint64_t)threads * ts_tensor_raw_bytes(t);
@@ -76,11 +76,13 @@ uint64_t ts_reorder_most(const struct ts_tensor *t, uint32_t threads)
 
 static int give(struct reorder *r, const uint64_t *rec, uint64_t n, struct ts_err *err)
 {
-    const int rc = ts_stop_check(r->conf->stop, err); /* what a sort leaves then is undefined */
+    /* a sort that was stopped leaves undefined records */
+    const int rc = ts_stop_check(r->conf->stop, err);
     return rc < 0 || n == 0 ? rc : r->conf->fn(r->conf->arg, &r->layout, rec, n, err);
 }
 
-/* Records of area[0] before the slice that the last one is in, which may go on. */
+/* Returns the number of records in area[0] before the last record's slice, which may be
+ * incomplete. */
 static uint64_t whole_slices(const struct reorder *r)
 {
     const uint32_t words = r->layout.words;
@@ -96,7 +98,7 @@ static uint64_t whole_slices(const struct reorder *r)
     return low;
 }
 
-/* Sorts and gives the whole slices of area[0], or all of it at the end. */
+/* Sorts the complete slices in area[0] and passes them to fn. `last`: all records. */
 static int give_slices(struct reorder *r, int last, struct ts_err *err)
 {
     const uint32_t words = r->layout.words;
@@ -115,7 +117,7 @@ static int give_slices(struct reorder *r, int last, struct ts_err *err)
     return rc;
 }
 
-/* Gives the sort what area[0] holds; at the end, takes all of it back in order. */
+/* Moves the records of area[0] to a sorted run. `last`: then passes all records to fn, in order. */
 static int drain_to_runs(struct reorder *r, int last, struct ts_err *err)
 {
     const struct ts_extsort_area area = {
@@ -139,7 +141,7 @@ static int drain_to_runs(struct reorder *r, int last, struct ts_err *err)
     return rc;
 }
 
-/* Makes room in area[0]; `last`: nothing comes any more. */
+/* Makes room in area[0]. `last`: all nonzeros were read. */
 static int drain(struct reorder *r, int last, struct ts_err *err)
 {
     return r->whole_slices ? give_slices(r, last, err) : drain_to_runs(r, last, err);
@@ -147,7 +149,7 @@ static int drain(struct reorder *r, int last, struct ts_err *err)
 
 /* ------------------------------------------------------------------ reading */
 
-/* Decodes the nonzeros of a block to records. */
+/* Converts the nonzeros of a block to records. */
 static int put_block(const struct reorder *r, const struct ts_block *b, uint64_t *rec,
                      struct ts_err *err)
 {
@@ -177,7 +179,7 @@ static int put_block(const struct reorder *r, const struct ts_block *b, uint64_t
     return 0;
 }
 
-/* The failure of the lowest shard counts. */
+/* The first failure in the order of shards or blocks, over all threads. */
 struct failure {
     int rc;
     uint64_t shard;
@@ -201,7 +203,7 @@ static int take_failure(const struct failure *f, struct ts_err *err)
     return f->rc;
 }
 
-/* Shards [first, first + n), one a thread. */
+/* Reads shards [first, first + n), each with a thread of its own. */
 static int read_shards(struct reorder *r, uint64_t first, uint32_t n, struct ts_err *err)
 {
     struct failure f = { 0 };
@@ -215,7 +217,7 @@ static int read_shards(struct reorder *r, uint64_t first, uint32_t n, struct ts_
     return take_failure(&f, err);
 }
 
-/* Blocks [b, b + n) of a shard that was read, behind what area[0] holds. */
+/* Appends the records of blocks [b, b + n) of a shard to area[0]. */
 static int take_blocks(struct reorder *r, uint64_t shard, const void *raw, uint32_t b, uint32_t n,
                        struct ts_err *err)
 {
@@ -282,7 +284,7 @@ static int get_memory(struct reorder *r, struct ts_err *err)
         area = r->conf->area_words;
     r->area_words = area;
     r->room = area / words;
-    /* a block must fit beside the fullest slice */
+    /* a block must fit in addition to the largest slice */
     r->whole_slices = r->t->nnz + TS_BLOCK_NNZ <= r->room ||
                       r->m->disk.largest_slice + 2 * (uint64_t)TS_BLOCK_NNZ <= r->room;
     r->area[0] = malloc(area * sizeof *r->area[0]);

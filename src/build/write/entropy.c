@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* log2 of binomial coefficients, also for numbers far beyond those of lgamma. */
+/* Computes log2 of binomial coefficients, also of numbers too large for lgamma. */
 #include "build/write/entropy.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* entropy.h - the lower bound of bytes per nonzero.
+/* entropy.h - computes the entropy bound: the least bits that a lossless format needs for the cells
+ * of a tensor.
  *
  *   units    bits (log2)
  *   threads  pure
@@ -7,8 +8,8 @@
 #ifndef TS_BUILD_ENTROPY_H
 #define TS_BUILD_ENTROPY_H
 
-/* log2 of the number of ways to choose k of n cells; 0 when k >= n. n and k are whole numbers, n up
- * to 2^640 (16 modes of 2^40). Relative error about 1e-12, whatever the sizes. */
+/* Returns log2 of the number of ways to choose k of n cells; 0 when k >= n. n and k are whole
+ * numbers, n up to 2^640 (16 modes of 2^40). The relative error is about 1e-12 for all sizes. */
 double ts_entropy_log2_choose(double n, double k);
 
 #endif

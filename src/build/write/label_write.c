@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks files of names, and writes modeK.labels from a file or name by name. */
+/* Checks files of labels, and writes modeK.labels from a file or label by label. */
 #include "build/write/label_write.h"
 
 #include <fcntl.h>
@@ -31,7 +31,7 @@ struct copy {
     struct ts_disk_labels head;
 };
 
-/* Drops the carriage return before each line end; returns the bytes left. */
+/* Drops the carriage return before each line end. Returns the number of bytes left. */
 static size_t drop_returns(char *text, size_t bytes, uint64_t *n_lines)
 {
     size_t out = 0;
@@ -51,7 +51,7 @@ static int write_at(struct copy *c, const void *data, size_t bytes, uint64_t at,
                : 0;
 }
 
-/* Hashes the file by reading it again: its header comes first, but is known last. */
+/* Hashes the file by reading it again, because its header comes first but is written last. */
 static int hash_file(struct copy *c, uint64_t bytes, uint64_t *hash, struct ts_err *err)
 {
     XXH3_state_t *state = XXH3_createState();
@@ -70,7 +70,8 @@ static int hash_file(struct copy *c, uint64_t bytes, uint64_t *hash, struct ts_e
     return rc;
 }
 
-/* Drops a byte order mark, which is not part of the first label. */
+/* Drops a byte order mark, which is not part of the first label. Returns the number of bytes
+ * left. */
 static size_t drop_mark(char *text, size_t bytes)
 {
     const size_t mark = bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
@@ -78,7 +79,8 @@ static size_t drop_mark(char *text, size_t bytes)
     return bytes - mark;
 }
 
-/* Names are strings of C in the library, and end there. `line`: the lines before this text. */
+/* Refuses labels with a NUL byte: for users of the library they would end there. line: number of
+ * lines before this text. */
 static int check_bytes(const char *from, const char *text, size_t bytes, uint64_t line,
                        struct ts_err *err)
 {
@@ -147,7 +149,7 @@ static int add_lines(struct ts_string_sort *sort, const char *from, const char *
         stop = memchr(p, '\n', (size_t)(end - p));
         n = (size_t)(stop - p) - (stop > p && stop[-1] == '\r');
         ++*n_lines;
-        if (n > 0) /* of longer names, the beginning and the length are compared */
+        if (n > 0) /* names that are too long are compared by their first bytes */
             rc = ts_string_sort_add(sort, p, n < TS_STRING_MAX ? (uint32_t)n : TS_STRING_MAX,
                                     *n_lines, err);
     }
@@ -204,7 +206,7 @@ int ts_label_check(const char *from, uint32_t mode, uint64_t dim, int partial, c
         size_t n;
         rc = ts_text_input_next(in, buf, &piece, err);
         if (rc < 0 && piece.bad_line)
-            rc = 0; /* ts_label_write says what is wrong with it */
+            rc = 0; /* ts_label_write reports what is wrong with the line */
         if (rc < 0 || piece.bytes == 0)
             break;
         n = piece.first ? drop_mark(buf, piece.bytes) : piece.bytes;
@@ -225,7 +227,7 @@ int ts_label_check(const char *from, uint32_t mode, uint64_t dim, int partial, c
 struct ts_label_writer {
     struct copy copy;
     char *path;
-    size_t n; /* bytes in the buffer */
+    size_t n; /* bytes in use of the buffer */
 };
 
 int ts_label_writer_new(const char *path, uint32_t mode, struct ts_label_writer **ret,
@@ -324,7 +326,7 @@ void ts_label_writer_free(struct ts_label_writer *w)
 
 /* ------------------------------------------------------------------ a file of names */
 
-/* Makes the file, whose head is written at the end. */
+/* Creates the file. Its header is written at the end. */
 static int begin_labels(struct copy *c, uint32_t mode, struct ts_err *err)
 {
     memcpy(c->head.magic, TS_LABELS_MAGIC, sizeof c->head.magic);
@@ -337,7 +339,8 @@ static int begin_labels(struct copy *c, uint32_t mode, struct ts_err *err)
     return c->fd < 0 ? ts_fail_errno(err, TS_EIO, "%s: cannot create", c->to) : 0;
 }
 
-/* After a failure too, whose code rc is. */
+/* Ends the file with the result rc, also after a failure: writes the header, and hashes and closes
+ * the file. */
 static int end_labels(struct copy *c, int rc, uint64_t *bytes, uint64_t *hash, struct ts_err *err)
 {
     if (rc == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Estimates how many tree nodes each choice of a leaf mode makes, and chooses the order of levels
- * by the cost. */
+/* Estimates how many tree nodes each choice of a leaf mode gives, and chooses the order of levels
+ * with the lowest cost. */
 #include "build/write/level_order.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ void ts_fibres_init(struct ts_fibres *f, const struct ts_record_layout *layout, 
 #define INLINE static inline __attribute__((always_inline))
 #define PIECE  256u
 
-/* The hash of a record without one of its fields. */
+/* Returns the hash of a record without the field of one mode, which the mask clears. */
 INLINE uint64_t hash_all(const uint64_t *rec, uint32_t words, const uint64_t *mask)
 {
     uint64_t hash = 0;
@@ -35,7 +35,8 @@ INLINE uint64_t hash_all(const uint64_t *rec, uint32_t words, const uint64_t *ma
     return hash;
 }
 
-/* Hashes of n records, by a vector loop where the processor multiplies vectors of 64 bits. */
+/* Defines a function that hashes n records: a vector loop if the processor can multiply vectors of
+ * 64-bit numbers. */
 #define HASHES(name, LOOP)                                                                  \
     static void name(const uint64_t *rec, uint64_t n, uint32_t words, const uint64_t *mask, \
                      uint64_t *hash)                                                        \
@@ -103,9 +104,9 @@ double ts_fibres_estimate(const struct ts_fibres *f, uint32_t mode)
     return estimate <= 2.5 * m && empty > 0 ? m * log(m / empty) : estimate;
 }
 
-/* Time of one random row of 128 bytes from a factor matrix of n_rows. Measured on a server CPU: 40,
- * 23, 12.5 and 7 GB/s a core from tables of 1, 4, 16 and 64 MB, and about twice as fast from the
- * first-level cache. Only ratios matter. */
+/* Returns the relative time to read one random row of 128 bytes from a factor matrix with n_rows
+ * rows. Measured on a server CPU: 40, 23, 12.5 and 7 GB/s a core from tables of 1, 4, 16 and 64 MB,
+ * and about twice as fast from the first-level cache. */
 static double row_cost(uint64_t n_rows)
 {
     static const struct {
@@ -121,8 +122,8 @@ static double row_cost(uint64_t n_rows)
     return at[4].cost;
 }
 
-/* Sorts the modes other than `mode` and `leaf` by rows, fewest first: few rows at the top make long
- * runs of equal rows. */
+/* Sorts the modes other than `mode` and `leaf` by their number of rows, fewest first. Few rows at
+ * the top make long runs of equal rows. */
 static void sort_levels(uint32_t order, uint32_t mode, uint32_t leaf, const uint64_t n_rows[],
                         uint8_t level[])
 {
@@ -152,13 +153,14 @@ void ts_level_order(uint32_t order, uint32_t mode, uint64_t nnz, const uint64_t 
         sort_levels(order, mode, leaf, n_rows, level);
         cost = (double)nnz * row_cost(n_rows[leaf]);
         nodes = (double)n_rows[mode];
-        /* a level has at most all combinations of indices as nodes, and at most one a leaf */
+        /* nodes of a level: at most all combinations of indices so far, and at most one for each
+         * leaf */
         for (uint32_t l = 1; l + 1 < order; l++) {
             nodes *= (double)n_rows[level[l]];
             nodes = nodes < fibres[leaf] ? nodes : fibres[leaf];
             cost += nodes * row_cost(n_rows[level[l]]);
         }
-        /* near a tie, the leaf whose absolute indices waste the fewest bits */
+        /* near a tie, takes the leaf mode whose row numbers waste the fewest bits */
         waste = (double)(UINT64_C(1) << ts_record_width(n_rows[leaf] - 1)) / (double)n_rows[leaf];
         if (cost < 0.98 * best || (cost < 1.02 * best && waste < best_waste)) {
             best = cost;

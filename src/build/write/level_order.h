@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* level_order.h - in which order the modes of each copy are sorted.
+/* level_order.h - chooses the order in which the modes of each copy are sorted (its levels).
  *
  * On CPUs, a pass over a mode copy reads one factor row for each node of its fibre tree below the
  * root. The number of nodes above the leaves depends on the mode chosen as leaf: it is the number
  * of distinct coordinates without that mode. It is estimated while the nonzeros are merged
- * (HyperLogLog: Flajolet et al., AofA 2007; the estimate depends only on the set). The cost of a
- * row depends on the size of its factor matrix. (The kernel for GPUs reads order - 1 rows for every
- * nonzero, in any order of levels.)
+ * (HyperLogLog: Flajolet et al., AofA 2007; the estimate depends only on the set of nonzeros). The
+ * cost of a row depends on the size of its factor matrix. (The kernel for GPUs reads order - 1 rows
+ * for every nonzero, in any order of levels.)
  *
  *   threads  one ts_fibres a thread, merged at the end
  *   errors   none
@@ -23,17 +23,19 @@
 
 struct ts_fibres {
     uint32_t order, words;
-    uint64_t mask[TS_MAX_ORDER][TS_RECORD_WORDS]; /* the coordinates other than mode m */
+    /* for each mode m, a mask of the coordinates other than m */
+    uint64_t mask[TS_MAX_ORDER][TS_RECORD_WORDS];
     uint8_t longest[TS_MAX_ORDER][1u << TS_FIBRES_BITS];
 };
 
-/* The first `order` fields of the layout are the coordinates. */
+/* Prepares an estimate. The first `order` fields of the layout are the coordinates. */
 void ts_fibres_init(struct ts_fibres *f, const struct ts_record_layout *layout, uint32_t order);
-void ts_fibres_add(struct ts_fibres *f, const uint64_t *rec, uint64_t n); /* n records */
+void ts_fibres_add(struct ts_fibres *f, const uint64_t *rec, uint64_t n); /* adds n records */
 void ts_fibres_merge(struct ts_fibres *into, const struct ts_fibres *from);
 double ts_fibres_estimate(const struct ts_fibres *f, uint32_t mode);
 
-/* Fills level[0..order-1] for the copy of `mode`. fibres[m]: estimate for leaf m. */
+/* Sets level[0..order-1], the modes in sorting order, for the copy of `mode`. fibres[m]: estimated
+ * number of nodes above the leaves if mode m is the leaf. */
 void ts_level_order(uint32_t order, uint32_t mode, uint64_t nnz, const uint64_t n_rows[],
                     const double fibres[], uint8_t level[]);
 

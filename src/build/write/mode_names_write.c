@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writes NAME.tsh/modes. */
+/* Writes NAME.tsh/modes, the names of the modes. */
 #include "build/write/mode_names_write.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads pack partitions in any order; a packed one joins its shard when its turn comes. */
+/* Packs partitions with several threads in any order. A packed partition joins its shard in its
+ * turn. */
 #include "build/write/mode_writer.h"
 
 #include <omp.h>
@@ -13,32 +14,36 @@
 
 #define PARTITION_WORDS (TS_PARTITION_BLOCKS * TS_BLOCK_MAX_WORDS)
 
-/* Partitions that are packed before their turn, for each thread. A thread that is held up stops the
- * others only after they have packed that many. */
-#define PARKED                 4u
-#define PARTITIONS_OF_A_THREAD (PARKED + 2u) /* and one in work, in `word` and as a copy */
+/* Packed partitions that may wait for their turn, for each thread. If a thread is held up, the
+ * others can pack so many more before they must wait. */
+#define PARKED 4u
+/* those, and one being packed: in `word`, and as a copy */
+#define PARTITIONS_OF_A_THREAD (PARKED + 2u)
 
 struct ts_mode_writer {
     struct ts_mode_writer_plan plan;
     uint32_t n_codes;
-    uint64_t *carry; /* records of an unfinished partition */
+    uint64_t *carry; /* records of an incomplete partition */
     uint32_t n_carry;
-    uint32_t **word; /* of each thread: PARTITION_WORDS to pack into */
+    uint32_t **word; /* buffer of PARTITION_WORDS for each thread, to pack into */
 
-    /* of one call of add_partitions */
+    /* state of a call of add_partitions */
     pthread_mutex_t lock;
-    pthread_cond_t moved;     /* turn, or failed */
-    uint64_t next, turn, all; /* of the call: partitions taken, put into shards, in total */
+    pthread_cond_t moved; /* signalled when `turn` grows, and after a failure */
+    /* number of partitions: given to threads, put into shards, and in the whole call */
+    uint64_t next, turn, all;
     struct ts_partition_pool *pool;
-    struct ts_packed_partition **parked; /* packed before its turn; k is at k % n_parked */
+    /* partitions packed before their turn: partition k at k % n_parked */
+    struct ts_packed_partition **parked;
     uint32_t n_parked;
     int rc;
     struct ts_err err;
 
-    struct ts_shard_draft draft; /* the shard that grows */
+    struct ts_shard_draft draft; /* the shard to which partitions are added */
     struct ts_shard_writer *shards;
 
-    struct ts_partition_deal *deal; /* of several ranks; NULL: there is one */
+    /* with several ranks: exchanges partitions between them; NULL: one process */
+    struct ts_partition_deal *deal;
 
     struct ts_slice_count slices;
 };
@@ -53,7 +58,7 @@ static void unpack_columns(const struct ts_mode_writer *w, const uint64_t *rec, 
     const uint32_t order = w->plan.order;
     uint64_t wide[TS_BLOCK_NNZ];
     for (uint32_t f = 0; f < order; f++) {
-        if (l->words == 1) { /* in one loop */
+        if (l->words == 1) { /* one word: shifts in one loop */
             const uint32_t left = l->start[f], right = 64 - l->width[f];
             for (uint32_t i = 0; i < n; i++)
                 column[f][i] = right == 64 ? 0 : (uint32_t)(rec[i] << left >> right);
@@ -84,11 +89,12 @@ static double sum_squares(const struct ts_mode_writer *w, const uint64_t *rec, u
     return sum;
 }
 
-/* Counts the nonzeros of rows over a block. */
+/* Counts the nonzeros of each row in a block, over the partition so far. */
 static void count_rows(struct ts_packed_partition *s, const uint32_t *row, uint32_t n,
                        uint32_t *row_nnz)
 {
-    if (s->nnz > 0 && row[n - 1] == s->row_last) { /* mostly: all rows are the same */
+    /* the usual case: all nonzeros of the block are in the last row */
+    if (s->nnz > 0 && row[n - 1] == s->row_last) {
         *row_nnz += n;
         return;
     }
@@ -103,7 +109,8 @@ static void count_rows(struct ts_packed_partition *s, const uint32_t *row, uint3
     }
 }
 
-/* Memory for a packed partition: where it stays, if several ranks write. NULL: there is none. */
+/* Allocates memory for a packed partition. With several ranks, in spare memory if possible. NULL
+ * when out of memory. */
 static struct ts_packed_partition *new_partition(const struct ts_mode_writer *w, uint32_t n_words)
 {
     struct ts_packed_partition *p =
@@ -111,7 +118,8 @@ static struct ts_packed_partition *new_partition(const struct ts_mode_writer *w,
     return p != NULL ? p : ts_partition_pool_get(w->pool, n_words);
 }
 
-/* Packs nnz records as one partition, in the thread's `word` first. NULL without memory. */
+/* Packs nnz records as one partition, first in the thread's buffer `word`. Returns a copy of the
+ * right size, or NULL when out of memory. */
 static struct ts_packed_partition *pack_partition(const struct ts_mode_writer *w,
                                                   const uint64_t *rec, uint32_t nnz, uint32_t *word)
 {
@@ -151,7 +159,7 @@ static struct ts_packed_partition *pack_partition(const struct ts_mode_writer *w
 
 /* ------------------------------------------------------------------ joining */
 
-/* Adds the next partition to the shard, or to a new one. */
+/* Adds the next partition to the draft of a shard, or begins a new draft if it does not fit. */
 static int join_partition(struct ts_mode_writer *w, struct ts_packed_partition *s,
                           struct ts_err *err)
 {
@@ -169,13 +177,14 @@ static int join_partition(struct ts_mode_writer *w, struct ts_packed_partition *
             return rc;
         }
     }
-    ts_slice_count_follow(&w->slices, s); /* the writer may free it once it has the shard */
+    /* counted first: the writer may free the partition as soon as it has the shard */
+    ts_slice_count_follow(&w->slices, s);
     ts_shard_draft_add(d, s);
     return 0;
 }
 
-/* Partition k is packed. It joins its shard, and so do packed partitions that follow it; or it
- * waits here for those before it. The thread does not wait. */
+/* Stores packed partition k until its turn. If it is its turn now, it joins its shard, with the
+ * stored partitions that follow. The thread does not wait. */
 static void park_partition(struct ts_mode_writer *w, uint64_t k, struct ts_packed_partition *s)
 {
     pthread_mutex_lock(&w->lock);
@@ -196,7 +205,7 @@ static void park_partition(struct ts_mode_writer *w, uint64_t k, struct ts_packe
     pthread_mutex_unlock(&w->lock);
 }
 
-/* The number of the next partition to pack; `all` when there is none. */
+/* Returns the number of the next partition to pack; `all` if there is none. */
 static uint64_t take_partition(struct ts_mode_writer *w)
 {
     struct ts_err err;
@@ -225,7 +234,7 @@ static void out_of_memory(struct ts_mode_writer *w)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* Packs whole partitions (and a last one of `rest` records). */
+/* Packs n_partitions whole partitions, and a last one of `rest` records if that is not 0. */
 static int add_partitions(struct ts_mode_writer *w, const uint64_t *rec, uint64_t n_partitions,
                           uint32_t rest, struct ts_err *err)
 {
@@ -243,10 +252,12 @@ static int add_partitions(struct ts_mode_writer *w, const uint64_t *rec, uint64_
             else
                 park_partition(w, k, s);
         }
-        if (w->deal == NULL) /* the writer's threads alone would be slower */
+        /* this thread helps to write, as the writer's threads alone would be slower */
+        if (w->deal == NULL)
             ts_shard_writer_help(w->shards);
     }
-    for (uint32_t k = 0; k < w->n_parked; k++) { /* some are left after a failure */
+    /* frees partitions that are left after a failure */
+    for (uint32_t k = 0; k < w->n_parked; k++) {
         ts_partition_pool_put(w->pool, w->parked[k]);
         w->parked[k] = NULL;
     }
@@ -283,8 +294,8 @@ int ts_mode_writer_add(struct ts_mode_writer *w, const uint64_t *rec, uint64_t n
 
 /* ------------------------------------------------------------------ making and ending */
 
-/* Most bytes of a packed partition whose records have this many bits: packing saves some of them
- * and adds little. */
+/* Returns the most bytes of a packed partition whose records have `bits` bits: packing usually
+ * saves bits, and never adds many. */
 static uint64_t packed_bytes(uint32_t bits)
 {
     return TS_PARTITION_NNZ * (uint64_t)bits / 8 + sizeof(struct ts_packed_partition) + 4096;
@@ -304,13 +315,15 @@ uint64_t ts_mode_writer_bytes(uint32_t order, uint32_t threads, uint64_t shard_b
 {
     const uint64_t parked = PARTITIONS_OF_A_THREAD * packed_bytes(32 * order + 64);
     if (threads ==
-        0) /* a growing shard, one that is joined and compressed, and half of one for each thread */
+        /* the least: a shard that grows, and one that is joined and compressed, with room for
+         * each */
+        0)
         return 3 * shard_bytes + (shard_bytes / 2 > parked ? shard_bytes / 2 : parked);
     return threads * parked + 3 * (threads + writing_threads(threads)) * shard_bytes;
 }
 
-/* Divides the memory: a growing shard, a shard that is joined, the partitions of each thread; what
- * is left lets more shards be joined at a time. */
+/* Divides the memory: a growing shard, a shard being joined, and partitions for each thread. The
+ * rest lets more shards be joined at the same time. */
 static struct ts_shard_writer_plan share_memory(struct ts_mode_writer *w)
 {
     struct ts_mode_writer_plan *p = &w->plan;
@@ -333,7 +346,7 @@ static struct ts_shard_writer_plan share_memory(struct ts_mode_writer *w)
         plan.n_buffers = 1 + (uint32_t)more;
     if (plan.threads > plan.n_buffers)
         plan.threads = plan.n_buffers;
-    /* one shard can grow while another is joined: half of what is left is for that */
+    /* a shard grows while another is joined, so half of the rest is for that */
     plan.partition_bytes = plan.n_buffers * p->shard_bytes + (p->threads - 1) * each;
     return plan;
 }
@@ -391,7 +404,7 @@ int ts_mode_writer_new(const struct ts_mode_writer_plan *plan, struct ts_mode_wr
     return 0;
 }
 
-/* What nonzeros are packed with, but for partitions. */
+/* Frees the memory for packing, except the pool of partitions. */
 static void free_packing(struct ts_mode_writer *w)
 {
     for (uint32_t k = 0; w->word != NULL && k < w->plan.threads; k++)
@@ -423,7 +436,7 @@ int ts_mode_writer_begin_end(struct ts_mode_writer *w, int rc, struct ts_mode_wr
 {
     if (rc == 0 && w->n_carry > 0)
         rc = add_partitions(w, w->carry, 0, w->n_carry, err);
-    free_packing(w); /* this mode is written while the next one is packed */
+    free_packing(w); /* this mode is written while the next one is packed, which needs memory */
     return ts_partition_deal_begin(w->deal, rc, ret, err);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Copies shards to the same places of files that have holes elsewhere, and the other files
+/* Copies shards to the same offsets of files that have holes elsewhere, and copies the other files
  * whole. */
 #include "build/write/part_write.h"
 
@@ -17,12 +17,12 @@
 #include "build/room/room.h"
 #include "format/file_read.h"
 
-#define PIECE (1u << 20) /* bytes of a side file at a time */
+#define PIECE (1u << 20) /* bytes copied at a time of a file without shards */
 
 struct copy {
     const struct ts_part_conf *conf;
     struct ts_build_dir *dir;
-    char *stored, *raw; /* a shard */
+    char *stored, *raw; /* buffers for a shard, as stored and decompressed */
     uint64_t bytes;
 };
 
@@ -48,7 +48,7 @@ static int write_at(int fd, const char *path, uint64_t offset, const char *data,
                : 0;
 }
 
-/* A new file of the directory. */
+/* Creates a file of the directory. */
 static int create(const struct copy *c, const char *name, char **path, int *fd, struct ts_err *err)
 {
     *path = ts_build_dir_file(c->dir, name, 0);
@@ -110,7 +110,7 @@ static int copy_mode(struct copy *c, uint32_t mode, struct ts_err *err)
 
 /* ---- files beside them ---- */
 
-/* Copies the open file `from` and closes it. */
+/* Copies the open file `from` to the file `name`, and closes it. */
 static int copy_open(struct copy *c, const char *name, int from, struct ts_err *err)
 {
     char *from_path, *path = NULL;
@@ -136,7 +136,7 @@ static int copy_open(struct copy *c, const char *name, int from, struct ts_err *
     return finish(path, to, rc, err);
 }
 
-/* One that is not there is not copied. */
+/* Copies a file, if it exists. */
 static int copy_file(struct copy *c, const char *name, struct ts_err *err)
 {
     int from, rc = ts_open_dir_optional(c->conf->tensor->dir, name, &from, err);
@@ -164,7 +164,8 @@ static int copy_all(struct copy *c, struct ts_err *err)
 {
     const struct ts_tensor *t = c->conf->tensor;
     char text[TS_PART_BYTES];
-    /* open before hours may go by; copied last, because with it the tensor opens */
+    /* opened now, as copying may take hours; copied last, because the index makes the tensor
+     * valid */
     const int index = ts_open_dir_file(t->dir, TS_INDEX_NAME, err);
     int rc = index < 0 ? index : copy_side_files(c, err);
     for (uint32_t m = 0; m < t->order && rc == 0; m++)
@@ -178,8 +179,8 @@ static int copy_all(struct copy *c, struct ts_err *err)
     return rc;
 }
 
-/* Compares the free space with the size of the part: small files are copied whole, and files of
- * shards get holes. */
+/* Fails if the disk has too little space for the part. Other files are copied whole; files of
+ * shards have holes. */
 static int check_room(const struct ts_part_conf *conf, struct ts_err *err)
 {
     const struct ts_tensor *t = conf->tensor;

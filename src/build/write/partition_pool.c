@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A list of free partitions, from which the next one is taken if it is large enough. */
+/* Keeps a list of free partitions, of which the first is reused if it is large enough. */
 #include "build/write/partition_pool.h"
 
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 
-/* Sizes are multiples of it, so that most partitions fit into the place of another. */
+/* Sizes of partitions are multiples of this, so that most can be reused for another. */
 #define STEP_WORDS 4096u
 
 struct ts_partition_pool {
     pthread_mutex_t lock;
     struct ts_packed_partition *free;
-    uint64_t used; /* atomic: read without the lock */
+    uint64_t used; /* bytes in use; atomic: read without the lock */
 };
 
 static uint64_t bytes_of(uint32_t room)
@@ -60,7 +60,7 @@ struct ts_packed_partition *ts_partition_pool_get(struct ts_partition_pool *pool
     if (p != NULL)
         pool->free = p->next;
     pthread_mutex_unlock(&pool->lock);
-    if (p != NULL && p->room < n_words) { /* so that the pool does not grow */
+    if (p != NULL && p->room < n_words) { /* frees the small one, so that the pool does not grow */
         small = p;
         p = NULL;
         free(small);

@@ -15,14 +15,14 @@
 
 struct ts_rows_writer;
 
-/* path must stay. n_rows may be unknown (0) until finish. */
+/* Creates the file; path must stay. The number of rows is not needed before finish. */
 int ts_rows_write_new(const char *path, uint32_t mode, uint64_t dim, struct ts_rows_writer **ret,
                       struct ts_err *err);
 int ts_rows_write_add(struct ts_rows_writer *w, uint64_t index, struct ts_err *err);
 
-/* Completes the file and syncs it; frees w in any case. */
+/* Completes the file, syncs it to the disk, and frees w, also after a failure. */
 int ts_rows_write_finish(struct ts_rows_writer *w, uint64_t *n_rows, uint64_t *bytes,
                          uint64_t *hash, struct ts_err *err);
-void ts_rows_write_free(struct ts_rows_writer *w); /* NULL is fine */
+void ts_rows_write_free(struct ts_rows_writer *w); /* w may be NULL */
 
 #endif

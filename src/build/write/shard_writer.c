@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads join the partitions of shards, compress them, and write each to its place in the file. */
+/* Joins the partitions of shards, compresses them, and writes each shard to its place in the file,
+ * with several threads. */
 #include "build/write/shard_writer.h"
 
 #include <assert.h>
@@ -22,7 +23,7 @@ struct waiting {
     struct ts_shard_draft draft;
 };
 
-/* Memory in which a shard is joined. */
+/* A buffer in which a shard is joined and compressed. */
 struct buffer {
     struct buffer *next;
     char *raw, *lz4;
@@ -36,19 +37,20 @@ struct ts_shard_writer {
     uint32_t n_threads;
 
     pthread_mutex_t lock;
-    pthread_cond_t moved; /* any of the following changed */
+    pthread_cond_t moved; /* signalled when one of the following members changes */
     struct waiting *first, *last;
     struct buffer *free_buffers;
-    struct buffer *buffer; /* all */
+    struct buffer *buffer; /* array of all buffers */
     uint32_t n_waiting, n_busy;
     int stop, failed;
     struct ts_err err;
 
-    struct ts_cell_sum cells; /* of the shards written so far */
+    struct ts_cell_sum cells; /* sum over the cells of the shards written so far */
     struct ts_disk_shard *shard;
-    uint64_t n_shards, shard_room; /* shards put so far */
-    uint64_t n_placed, file_bytes; /* shards whose place in the file is known, and their bytes */
-    uint64_t ahead;                /* length to which the file was extended */
+    uint64_t n_shards, shard_room; /* number of shards given so far; room of `shard` */
+    /* number of shards whose place in the file is known, and their bytes */
+    uint64_t n_placed, file_bytes;
+    uint64_t ahead; /* length to which the file was extended in advance */
     int may_extend;
 };
 
@@ -85,7 +87,7 @@ static size_t pad(size_t bytes)
 
 /* ------------------------------------------------------------------ one shard */
 
-/* Grows *mem to at least `bytes`; it starts at a page, which O_DIRECT needs. */
+/* Grows *mem to at least `bytes` bytes. It begins at a page, as O_DIRECT needs. */
 static int want_room(char **mem, size_t *room, size_t bytes)
 {
     void *more;
@@ -101,7 +103,7 @@ static int want_room(char **mem, size_t *room, size_t bytes)
     return 0;
 }
 
-/* Joins partitions to a shard: the tables, then all blocks. */
+/* Joins the partitions of a draft into a shard: the tables of blocks, then the blocks. */
 static void join_partitions(const struct ts_shard_draft *d, uint32_t *raw)
 {
     const uint32_t head = 2 * d->n_blocks + 1;
@@ -122,13 +124,13 @@ static void join_partitions(const struct ts_shard_draft *d, uint32_t *raw)
 static int write_all(const struct ts_shard_writer *w, const char *p, size_t bytes, uint64_t at)
 {
     while (bytes > 0) {
-        /* read before the write: another thread may remove the flag during it */
+        /* read before the write, as another thread may remove the flag meanwhile */
         const int flags = fcntl(w->fd, F_GETFL), direct = flags > 0 && (flags & O_DIRECT) != 0;
         const ssize_t n = pwrite(w->fd, p, bytes, (off_t)at);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EINVAL && direct && fcntl(w->fd, F_SETFL, flags & ~O_DIRECT) == 0)
-            continue; /* O_DIRECT needs a larger alignment here: use the cache */
+            continue; /* O_DIRECT needs a larger alignment here: writes through the page cache */
         if (n <= 0) {
             errno = n == 0 ? ENOSPC : errno;
             return -1;
@@ -186,7 +188,7 @@ static int write_shard(struct ts_shard_writer *w, struct waiting *q, struct buff
     if (want_room(&b->raw, &b->raw_room, (size_t)e.raw_bytes + TS_SHARD_SLACK) < 0)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory for packing", w->plan.path);
     join_partitions(d, (uint32_t *)(void *)b->raw);
-    ts_shard_draft_drop(d, w->plan.pool); /* frees memory for partitions of later shards */
+    ts_shard_draft_drop(d, w->plan.pool); /* frees the partitions, so that others can be packed */
     pthread_mutex_lock(&w->lock);
     pthread_cond_broadcast(&w->moved);
     pthread_mutex_unlock(&w->lock);
@@ -199,7 +201,7 @@ static int write_shard(struct ts_shard_writer *w, struct waiting *q, struct buff
                        w->plan.path, why.text);
     stored = b->raw;
     if (w->plan.compress) {
-        /* compression must save a tenth to be worth the time of decompression */
+        /* compression must save a tenth, or it is not worth the time of decompressing */
         const int room = (int)(e.raw_bytes / 10 * 9);
         int n;
         if (want_room(&b->lz4, &b->lz4_room, e.raw_bytes) < 0)
@@ -215,7 +217,7 @@ static int write_shard(struct ts_shard_writer *w, struct waiting *q, struct buff
     memset(stored + e.stored_bytes, 0, padded - e.stored_bytes);
     e.hash = XXH3_64bits(stored, padded);
     e.offset = place_shard(w, q->number, padded);
-    if (e.offset == UINT64_MAX) /* another shard failed before and wrote the sentence */
+    if (e.offset == UINT64_MAX) /* another shard failed before, and its message is kept */
         return 0;
     if (write_all(w, stored, padded, e.offset) < 0)
         return ts_fail_errno(err, TS_EIO, "%s: cannot write", w->plan.path);
@@ -228,7 +230,7 @@ static int write_shard(struct ts_shard_writer *w, struct waiting *q, struct buff
 
 /* ------------------------------------------------------------------ who writes */
 
-/* Writes the shard that has waited longest. Called, and returns, with the lock held. */
+/* Writes the shard that has waited longest. The lock is held before and after the call. */
 static void write_next(struct ts_shard_writer *w)
 {
     struct waiting *q = w->first;
@@ -284,8 +286,9 @@ static int failure(const struct ts_shard_writer *w, struct ts_err *err)
     return w->err.code;
 }
 
-/* Whether few enough shards and partitions are waiting. A partition that is not in a shard that
- * waits or is being written is going into one; only the caller's own work will free it. */
+/* Whether another partition may be packed, because few shards wait and partitions use little
+ * memory. If no shard waits or is being written, it is always allowed: all partitions in use then
+ * belong to the caller, and waiting would not free them. */
 static int has_room(const struct ts_shard_writer *w)
 {
     if (w->n_waiting >= w->n_threads)
@@ -359,13 +362,13 @@ static int open_file(struct ts_shard_writer *w, struct ts_err *err)
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
     struct rlimit limit;
     w->fd = open(w->plan.path, flags | O_DIRECT, 0666);
-    if (w->fd < 0 && errno == EINVAL) { /* it may have been made all the same */
+    if (w->fd < 0 && errno == EINVAL) { /* the file may have been created nevertheless */
         unlink(w->plan.path);
         w->fd = open(w->plan.path, flags, 0666);
     }
     if (w->fd < 0)
         return ts_fail_errno(err, TS_EIO, "%s: cannot create", w->plan.path);
-    /* a process over this limit is killed, even if it only extends the file ahead */
+    /* a process that exceeds this limit is killed, even if it only extends the file */
     w->may_extend = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
     return 0;
 }
@@ -404,7 +407,7 @@ int ts_shard_writer_new(const struct ts_shard_writer_plan *plan, struct ts_shard
             rc = ts_fail_errno(err, TS_ENOMEM, "%s: cannot start a thread", plan->path);
             goto fail;
         }
-        if (errno != 0) /* fewer threads are enough */
+        if (errno != 0) /* if a thread cannot be started, fewer are enough */
             break;
     }
     *ret = w;
@@ -429,7 +432,7 @@ void ts_shard_writer_free(struct ts_shard_writer *w)
     if (w == NULL)
         return;
     pthread_mutex_lock(&w->lock);
-    w->failed = 1; /* shards that still wait are dropped */
+    w->failed = 1; /* threads drop the shards that still wait */
     pthread_mutex_unlock(&w->lock);
     join_threads(w);
     for (uint32_t k = 0; w->buffer != NULL && k < w->plan.n_buffers; k++) {
