@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build.c - runs the steps of a build: divides the memory, gathers and merges the nonzeros,
- * numbers the slices, writes a sorted copy for each mode, the labels and the index, and puts the
- * directory in its place. */
+/* build.c - runs the steps of a build: divides the memory, gathers and merges the nonzeros, and
+ * numbers the slices. Then it writes a sorted copy for each mode, the labels and the index, and
+ * puts the directory in its place. */
 #include <float.h>
 #include <inttypes.h>
 #include <stdio.h>

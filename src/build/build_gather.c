@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* build_gather.c - gathers the nonzeros of a source, which come in any order, and sorts them in
- * the order of the modes: one area at a time, in sorted runs when one area does not hold all.
- * Nonzeros of one cell are merged. */
+ * the order of the modes. They are sorted one area at a time, and go through sorted runs if one
+ * area does not hold all. Nonzeros of one cell are merged. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -155,7 +155,7 @@ static void note_spellings(struct ts_build *b, uint32_t m, const struct ts_table
 }
 
 /* Refuses a mode that was taken for names because its fields are missing at the start of a pipe, if
- * all later fields are whole numbers: in a file they would have been read as indices. */
+ * all later fields are whole numbers. In a file they would have been read as indices. */
 static int check_open(const struct ts_build *b, uint32_t m, const struct ts_table_facts *f,
                       struct ts_err *err)
 {

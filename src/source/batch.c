@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory of a batch, and values from and to their bits. */
+/* Allocates batches, and converts values from and to their bits. */
 #include "source/batch.h"
 
 #include <float.h>

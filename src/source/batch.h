@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* batch.h - a batch of nonzeros from a source (text, generator, program) to the sort.
+/* batch.h - holds a batch of nonzeros that a source (text, generator, program) gives to a build.
  *
- *   owner    the caller of new
+ *   owner    the caller of ts_batch_new
  *   units    indices from 0; a value is its float32 bits (high half zero) or float64 bits; where
  *            cells have weights, the float32 bits of the value are the high half, and those of the
  *            weight the low one
@@ -22,23 +22,24 @@ struct ts_batch {
     uint32_t order;
     uint64_t n, room;
     uint64_t *index;            /* n x order, row-major */
-    uint64_t *value;            /* n */
-    uint64_t max[TS_MAX_ORDER]; /* largest index, zeros included */
-    uint32_t file;              /* the file that it is from */
-    uint64_t n_lines;           /* lines of text read */
-    uint64_t n_read;            /* nonzeros read, zeros included */
-    uint64_t n_zeros;           /* part of `n`: zeros that were dropped */
-    uint64_t n_made;            /* nonzeros that are not in the text, but derived from it */
-    uint64_t n_rounded;         /* values that ts_value_keep has rounded to 0 */
-    uint64_t rounded_line;      /* for text: line of the first such value, from 1; 0: none */
-    uint64_t n_missing;         /* lines left out because a field of them is missing */
+    uint64_t *value;            /* bits of the n values */
+    uint64_t max[TS_MAX_ORDER]; /* largest index of each mode, zeros included */
+    uint32_t file;              /* number of the file that the batch is from */
+    uint64_t n_lines;           /* number of lines of text read */
+    uint64_t n_read;            /* number of nonzeros read, zeros included */
+    uint64_t n_zeros;           /* number of zeros that were dropped; n_read counts them */
+    /* number of nonzeros that are not in the text, but derived from it (mirrored) */
+    uint64_t n_made;
+    uint64_t n_rounded;    /* number of values that ts_value_keep has rounded to 0 */
+    uint64_t rounded_line; /* for text: line of the first such value, from 1; 0: none */
+    uint64_t n_missing;    /* lines left out because a field of them is missing */
 };
 
 int ts_batch_new(uint32_t order, uint64_t room, struct ts_batch *ret, struct ts_err *err);
-void ts_batch_free(struct ts_batch *b); /* one of zeros is fine */
+void ts_batch_free(struct ts_batch *b); /* b may be all zero */
 void ts_batch_clear(struct ts_batch *b);
 
-/* A value of float32 with its weight. */
+/* Returns the entry of a float32 value with its weight. */
 static inline uint64_t ts_weighted_bits(uint64_t value_bits, float weight)
 {
     uint32_t low;
@@ -54,23 +55,23 @@ static inline float ts_weight_of_bits(uint64_t bits)
     return weight;
 }
 
-/* Bytes of a batch's entry for the value: value_bytes is that of the values, 4 or 8. Whoever stores
- * batches elsewhere takes the width from here. */
+/* Returns the bytes of a batch's entry for a value with or without a weight. value_bytes is 4 or 8.
+ * Code that stores batches elsewhere takes the width from here. */
 static inline uint32_t ts_batch_value_bytes(uint32_t value_bytes, int weights)
 {
     return weights ? 8 : value_bytes;
 }
 
-/* A value and its bits; value_bytes: 4 or 8. */
+/* Convert between a value and its bits. value_bytes: 4 or 8. */
 double ts_value_of_bits(uint64_t bits, uint32_t value_bytes);
 uint64_t ts_value_to_bits(double value, uint32_t value_bytes);
 
-/* The bits of a value as a tensor keeps it. What is nearer to 0 than the least normal number of the
- * type becomes 0, and *n_rounded counts it unless it was 0: processors compute with subnormal
- * numbers as with 0. -0 is 0. */
+/* Returns the bits of a value as a tensor stores it. A value nearer to 0 than the least normal
+ * number of its type becomes 0, because processors may treat subnormal numbers as 0; *n_rounded
+ * counts it. -0 becomes 0. */
 uint64_t ts_value_keep(double value, uint32_t value_bytes, uint64_t *n_rounded);
 
-/* Like ts_value_keep, for a weight, which is a float32 and not negative. */
+/* Like ts_value_keep, for a weight: a float32 that is not negative. */
 float ts_weight_keep(double weight, uint64_t *n_rounded);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* file_sample.h - a sample of several files: which of them are read at all.
+/* file_sample.h - chooses which of several files a sample reads.
  *
- * A source reads a share of each file, but at least a piece. A piece is often more of a small file
- * than its share. To make up for it, files that follow are left out, so that a sample of thousands
- * of small files is not all of them.
+ * A sample reads a share of each file, but at least one piece, which is more than the share of a
+ * small file. To make up for this, later files are left out. So a sample of thousands of small
+ * files does not read all of them.
  *
  *   units    bytes on disk
  *   threads  one at a time
- *   errors   none: a file that cannot be looked at is not left out
+ *   errors   none: a file whose size is not known is not left out
  */
 #ifndef TS_SOURCE_FILE_SAMPLE_H
 #define TS_SOURCE_FILE_SAMPLE_H
@@ -15,8 +15,8 @@
 #include <stdint.h>
 
 struct ts_file_sample {
-    double share; /* of each file; 0 or 1: all is read */
-    double due;   /* bytes that files to come should leave out */
+    double share; /* share of each file to read; 0 or 1: all */
+    double due;   /* bytes of later files that must still be left out */
 };
 
 static inline int ts_file_sample_is_on(const struct ts_file_sample *s)

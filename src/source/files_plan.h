@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* files_plan.h - how files are read as the parts of one tensor: text (text_source.h) or binary
- * files (binary_source.h).
+/* files_plan.h - describes how files are read as the parts of one tensor: text (text_source.h) or
+ * binary files (binary_source.h).
  *
- *   owner    the caller owns what it points to, unless said otherwise
+ *   owner    the caller owns what members point to, except `first`
  *   units    bytes
  */
 #ifndef TS_SOURCE_FILES_PLAN_H
@@ -17,29 +17,32 @@
 struct ts_table;
 
 struct ts_files_plan {
-    const char *const *paths; /* "-": standard input */
+    const char *const *paths; /* paths of the files; "-": standard input */
     uint32_t n_paths;
-    struct ts_byte_input *first; /* paths[0], open already: the source's from here on; or NULL */
+    /* paths[0] if it is open already, or NULL; the source will close it */
+    struct ts_byte_input *first;
     const volatile sig_atomic_t *stop; /* ends reading; may be NULL */
-    /* Bytes of text that a thread reads at a time, or as many nonzeros as these may contain. */
+    /* Bytes of text that a thread reads at a time; for binary files, as many nonzeros as such text
+     * may have. */
     size_t piece_bytes;
     uint64_t read_bytes; /* memory for text and for the batches made from it */
     uint32_t threads, base, value_bytes;
-    uint32_t n_dims; /* 0: not given; else headers must agree */
+    uint32_t n_dims; /* number of given sizes, which headers must agree with; 0: none */
     uint64_t dim[TS_MAX_ORDER];
-    uint64_t unpack_bytes; /* memory that unpacking may take (text_input.h) */
-    /* share of each file to read: pieces spread over a plain file, the start of a packed one; 0:
-     * all */
+    uint64_t unpack_bytes; /* memory that decompression may use (text_input.h) */
+    /* share of each file that a sample reads: pieces spread over a plain file, or the start of a
+     * packed one; 0: all */
     double share;
-    int zeros; /* zeros are nonzeros like any other, and not dropped */
+    int zeros; /* 1: zeros are kept as nonzeros; 0: they are dropped */
 
-    /* The part of each file to read, of n_parts equal ones. A packed file is wholly in one part, in
-     * turn. n_parts 0: all. */
+    /* Which of n_parts equal parts of each file to read. A packed file is read whole, by each part
+     * in turn. n_parts 0: everything is read. */
     uint32_t part, n_parts;
 
-    /* of text */
-    struct ts_table *table; /* the files are tables; NULL: their first bytes tell what they are */
-    int skip_missing;       /* lines with a missing field are left out, not refused */
+    /* for text only */
+    /* columns of the tables; NULL: the first bytes of a file tell what it is */
+    struct ts_table *table;
+    int skip_missing; /* 1: lines with a missing field are left out; 0: they are refused */
 };
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sets of rows of a tensor: by ranges of indices, by how many nonzeros they have. */
+/* Chooses sets of rows of a tensor: by ranges of indices, or by their number of nonzeros. */
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ uint64_t ts_pick_bytes(const struct ts_pick *p, const struct ts_tensor *t)
     return sum;
 }
 
-/* The set of the mode, with all rows where there was none. */
+/* Makes the set of rows of a mode if there is none yet, with all rows in it. */
 static int need_set(struct ts_pick *p, const struct ts_tensor *t, uint32_t mode, struct ts_err *err)
 {
     if (p->rows[mode] != NULL)
@@ -51,7 +51,8 @@ static int compare_ranges(const void *a, const void *b)
     return x->first < y->first ? -1 : x->first > y->first;
 }
 
-/* The ranges that end before an index do not matter to those after it: indices ascend. */
+/* Whether the index is in one of n sorted ranges. Indices are asked in ascending order, so *at
+ * skips the ranges that end before the index. */
 static int in_ranges(const struct ts_pick_range *range, uint64_t n, uint64_t *at, uint64_t index)
 {
     while (*at < n && range[*at].last < index)
@@ -82,7 +83,8 @@ int ts_pick_ranges(struct ts_pick *p, const struct ts_tensor *t, uint32_t mode,
     return rc;
 }
 
-/* Rows of a mode's own copy ascend: a row is counted when the next one comes. */
+/* Counts the nonzeros of each row in the mode's own copy, where rows ascend. A row's count is
+ * complete when the next row begins. */
 struct counting {
     struct ts_pick *pick;
     uint32_t mode;
@@ -112,7 +114,7 @@ static int count(void *arg, const struct ts_block *block)
 
 /* ------------------------------------------------------------------ all nonzeros of a copy */
 
-/* Gives block after block to see, until it returns 1. */
+/* Calls `see` with each block of a mode's copy, until it returns 1. */
 static int each_block(const struct ts_tensor *t, uint32_t mode, const volatile sig_atomic_t *stop,
                       int (*see)(void *arg, const struct ts_block *block), void *arg,
                       struct ts_err *err)

@@ -15,16 +15,16 @@
 
 struct ts_push_source {
     uint32_t value_bytes, n_dims;
-    int zeros;   /* are not dropped */
-    int weights; /* nonzeros have some */
+    int zeros;   /* 1: zeros are kept */
+    int weights; /* 1: nonzeros have weights */
     uint64_t dim[TS_MAX_ORDER];
     pthread_mutex_t lock; /* protects all fields below */
     pthread_cond_t moved;
     struct ts_sink to;
-    int started; /* NULL: not started, or stopped */
+    int started; /* 0: not started, or stopped */
     int stopped, ended, failed;
-    struct ts_err why; /* why it failed */
-    uint64_t given;    /* atomic */
+    struct ts_err why; /* the failure */
+    uint64_t given;    /* number of nonzeros given so far; atomic */
     struct ts_batch batch;
 };
 
@@ -76,9 +76,9 @@ static int start(void *self, const struct ts_sink *to, struct ts_err *err)
     pthread_mutex_lock(&s->lock);
     s->to = *to;
     s->started = 1;
-    if (s->failed) /* it failed before it began, */
+    if (s->failed) /* the program reported a failure before the start */
         to->fail(to->self, TS_SINK_ANY, &s->why, NULL, 0, 0);
-    if (s->ended) /* the builder may have ended without any nonzero */
+    if (s->ended) /* the program may have ended before the start */
         to->done(to->self);
     pthread_cond_broadcast(&s->moved);
     pthread_mutex_unlock(&s->lock);
@@ -123,7 +123,7 @@ static int check_weight(uint64_t nonzero, double weight, struct ts_err *err)
                          nonzero, weight);
 }
 
-/* Adds one nonzero to the batch, which has room; zeros are counted and dropped, unless they are
+/* Adds one nonzero to the batch, which has room. Zeros are dropped and counted, unless they are
  * kept. */
 static int add_nonzero(struct ts_push_source *s, uint64_t nonzero, const uint64_t *index,
                        double value, double weight, struct ts_err *err)
@@ -241,7 +241,7 @@ void ts_push_source_end(struct ts_push_source *s)
     pthread_mutex_lock(&s->lock);
     if (!s->ended && s->started) {
         if (!s->failed)
-            (void)hand_over(s, NULL); /* the build reports its failure */
+            (void)hand_over(s, NULL); /* the build reports a failure itself */
         s->to.done(s->to.self);
     }
     s->ended = 1;

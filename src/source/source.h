@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* source.h - the seam between where nonzeros come from and who takes them.
+/* source.h - defines the interface between a source of nonzeros and the sink that takes them.
  *
  * A source has threads of its own, which put batches into a sink; each kind of source
  * (text_source.h, synth_source.h, push_source.h) fills one struct ts_source. The build's sink is
  * collect.h.
  *
  *   owner    neither owns the other; a sink stays until `stop` has returned
- *   threads  put and fail: any thread of the source; the rest of a source: the thread of the taker
- *   errors   0 or a negative ts_code; what goes wrong in a source's thread goes to the sink's
+ *   threads  put and fail: any thread of the source; functions of the source: the thread that owns
+ *            the sink
+ *   errors   0 or a negative ts_code; failures in a source's thread are reported by the sink's
  *            `fail`
  */
 #ifndef TS_SOURCE_SOURCE_H
@@ -18,26 +19,26 @@
 #include "base/err.h"
 #include "source/batch.h"
 
-/* A batch whose place among the others does not matter. */
+/* Number of a batch whose place among the others does not matter. */
 #define TS_SINK_ANY UINT64_MAX
 
 struct ts_sink {
     void *self;
 
-    /* Takes batch `number` (0, 1, 2, ...: each exactly once; or TS_SINK_ANY), and may wait for its
-     * turn. Negative: the sink takes no more; `why` tells the reason. */
+    /* Takes batch `number` (0, 1, 2, ..., each exactly once; or TS_SINK_ANY), and may wait for its
+     * turn. Negative: the sink takes no more batches; `why` returns the reason. */
     int (*put)(void *self, uint64_t number, const struct ts_batch *b);
 
-    /* A thread of the source has no more batches. */
+    /* Says that a thread of the source has no more batches. */
     void (*done)(void *self);
 
-    /* The source failed in batch `number`; of several failures the one with the lowest number
-     * counts. If `name` is not NULL, the sentence gets name and line in front; `line` counts from
-     * the start of the batch, in this file. */
+    /* Reports that the source failed in batch `number`; of several failures the one with the lowest
+     * number counts. If `name` is not NULL, the message begins with name and line. `line` counts
+     * from the start of the batch, in file number `file`. */
     void (*fail)(void *self, uint64_t number, const struct ts_err *why, const char *name,
                  uint32_t file, uint64_t line);
 
-    /* The failure that ended everything. */
+    /* Returns the failure that ended the source. */
     void (*why)(void *self, struct ts_err *ret);
 };
 
@@ -49,15 +50,15 @@ struct ts_source {
     /* Starts the threads. On failure none runs. The source copies the sink. */
     int (*start)(void *self, const struct ts_sink *to, struct ts_err *err);
 
-    /* Waits for the threads; nothing is put afterwards. Also called where start was not, and after
-     * a stop. */
+    /* Waits for the threads; nothing is put afterwards. May be called without a start, and
+     * again. */
     void (*stop)(void *self);
 
-    /* After stop: whether everything promised has come (by a header). NULL: nothing was
-     * promised. */
+    /* To be called after stop: fails if fewer or more nonzeros came than a header states. NULL:
+     * nothing to check. */
     int (*check)(const void *self, struct ts_err *err);
 
-    /* Progress: done, and total, which is 0 while unknown. */
+    /* Returns how much is done, and the total, which is 0 while unknown. */
     void (*progress)(const void *self, uint64_t *done, uint64_t *total);
 };
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* source_threads.h - the threads of a source (source.h), one for each of its workers.
+/* source_threads.h - starts and stops the threads of a source (source.h), one for each of its
+ * workers.
  *
- * A worker begins with a struct ts_source_thread. Workers lie one behind the other.
+ * Workers are an array of structs that begin with a struct ts_source_thread.
  *
  *   owner    the source owns its workers
  *   threads  start and stop from the thread that starts the source
- *   errors   TS_ENOMEM where not even one thread starts
+ *   errors   TS_ENOMEM if no thread can be started
  */
 #ifndef TS_SOURCE_SOURCE_THREADS_H
 #define TS_SOURCE_SOURCE_THREADS_H
@@ -20,8 +21,8 @@ struct ts_source_thread {
     int made;
 };
 
-/* Starts run(worker) for n workers of worker_bytes each, and tells the sink of those that cannot be
- * started that they are done: fewer do the work as well. Returns how many run. */
+/* Calls run(worker) in a thread for each of n workers of worker_bytes bytes. If some threads cannot
+ * be started, calls `done` of the sink for them; the others do their work. Returns how many run. */
 int ts_source_threads_start(void *workers, size_t worker_bytes, uint32_t n, void *(*run)(void *),
                             const struct ts_sink *to, struct ts_err *err);
 

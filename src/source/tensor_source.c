@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads that read shards of a tensor and put the chosen nonzeros into the sink, in any order. */
+/* Reads shards of a tensor with several threads, and puts the picked nonzeros into the sink in any
+ * order. */
 #include "source/tensor_source.h"
 
 #include <errno.h>
@@ -12,7 +13,8 @@
 #include "format/row_names.h"
 #include "source/source_threads.h"
 
-#define BATCH TS_PARTITION_NNZ /* nonzeros of a batch; it has room for one more block */
+/* nonzeros after which a batch is given away; it has room for one more block */
+#define BATCH TS_PARTITION_NNZ
 
 struct worker {
     struct ts_source_thread thread;
@@ -27,9 +29,9 @@ struct ts_tensor_source {
     struct ts_tensor_source_conf conf;
     struct ts_row_names *names;
     struct ts_sink to;
-    uint32_t order; /* of what is put */
-    uint64_t next;  /* shard; atomic */
-    uint64_t done;  /* nonzeros; atomic */
+    uint32_t order; /* number of modes that are not left out */
+    uint64_t next;  /* number of the next shard; atomic */
+    uint64_t done;  /* number of nonzeros read so far; atomic */
     struct worker *worker;
 };
 
@@ -146,7 +148,7 @@ static int take_block(struct worker *w, struct ts_err *err)
                                                          n_codes > 1 ? w->block.code[1][i] : 0),
                                          t->header.value_bytes, &to->n_rounded);
         if (to->value[to->n] == 0 && (t->header.flags & TS_TENSOR_ZEROS) == 0) {
-            to->n_zeros++; /* an older version kept it */
+            to->n_zeros++; /* a zero that an older version kept */
             continue;
         }
         if (ts_tensor_weighted(t))
@@ -158,7 +160,7 @@ static int take_block(struct worker *w, struct ts_err *err)
     return rc;
 }
 
-/* *end: the sink takes no more. */
+/* Reads a shard and puts its picked nonzeros into the sink. *end: 1 if the sink takes no more. */
 static int take_shard(struct worker *w, uint64_t shard, int *end, struct ts_err *err)
 {
     struct ts_tensor_source *s = w->source;

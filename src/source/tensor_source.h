@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tensor_source.h - the nonzeros of a tensor that is built already, or some of them, as a source.
+/* tensor_source.h - reads the nonzeros of a tensor on disk, or some of them, as a source
+ * (source.h).
  *
- * A *pick* says which: those whose rows are picked in every mode, and of these all, those that are
- * held out or the others. Modes may be left out, so that what differs in them alone falls on one
- * cell. Indices stay what they are. Threads read the copy of mode 1 shard by shard.
+ * A *pick* says which nonzeros: those whose rows are picked in every mode; of these all, the
+ * hold-out set, or the others. Modes may be left out; then nonzeros that differ only in such modes
+ * have the same cell. Indices are not changed. Threads read the copy of mode 1 shard by shard.
  *
- *   owner    the tensor and the pick are the caller's and must stay; a pick owns its sets of rows
+ *   owner    the caller owns the tensor and the pick, which must stay; a pick owns its sets of rows
  *   units    rows are compact ones, modes from 0
  *   threads  new, start and free from one
  *   errors   0 or a negative ts_code
@@ -24,34 +25,34 @@
 enum ts_pick_side { TS_PICK_ALL, TS_PICK_KEPT, TS_PICK_HELD };
 
 struct ts_pick {
-    unsigned char *rows[TS_MAX_ORDER]; /* a bit for each row; NULL: all */
-    uint32_t left_out;                 /* bit m: mode m */
+    /* for each mode, a bit for each row, 1: picked; NULL: all rows are */
+    unsigned char *rows[TS_MAX_ORDER];
+    uint32_t left_out; /* bit m is set if mode m is left out */
     enum ts_pick_side side;
     struct ts_hold_out hold_out;
 };
 
-/* Indices first to last, from 0. */
+/* The indices first to last, counted from 0. */
 struct ts_pick_range {
     uint64_t first, last;
 };
 
-void ts_pick_free(struct ts_pick *p); /* its sets of rows */
+void ts_pick_free(struct ts_pick *p); /* frees the sets of rows */
 uint64_t ts_pick_bytes(const struct ts_pick *p, const struct ts_tensor *t);
 
 /* Keeps the rows of a mode whose index lies in one of n ranges. Sorts the ranges. */
 int ts_pick_ranges(struct ts_pick *p, const struct ts_tensor *t, uint32_t mode,
                    struct ts_pick_range *range, uint64_t n, struct ts_err *err);
 
-/* Only slices with at least `least` nonzeros of the tensor stay. Reads the mode's copy. */
+/* Keeps only rows with at least `least` nonzeros in the tensor. Reads the mode's copy. */
 int ts_pick_at_least(struct ts_pick *p, const struct ts_tensor *t, uint32_t mode, uint64_t least,
                      const volatile sig_atomic_t *stop, struct ts_err *err);
 
-/* What each side of a division would have, kept and held: nonzeros, and the sum of their squares.
- * Both are counted until no side lacks any: that takes a block or a few, and all shards where one
- * does. */
+/* Nonzeros, and sums of their squared values, of the two sides of a division: kept and held out.
+ * Counting stops when both sides have enough for a tensor, usually after few blocks. */
 struct ts_pick_sides {
     uint64_t nnz[2];
-    double squares[2]; /* sums of squares; a tensor needs at least DBL_MIN */
+    double squares[2]; /* a tensor needs at least DBL_MIN */
 };
 int ts_pick_count_sides(const struct ts_hold_out *hold_out, const struct ts_tensor *t,
                         const volatile sig_atomic_t *stop, struct ts_pick_sides *ret,
@@ -63,8 +64,10 @@ struct ts_tensor_source_conf {
     const struct ts_tensor *tensor;
     const struct ts_pick *pick;
     uint32_t threads;
-    uint64_t bytes;  /* memory: see ts_tensor_source_least; with more, indices are found faster */
-    const char *tmp; /* directory for temporary files */
+    /* memory, at least ts_tensor_source_least; with more, up to ts_tensor_source_most, indices are
+     * found faster */
+    uint64_t bytes;
+    const char *tmp;                   /* directory for temporary files */
     const volatile sig_atomic_t *stop; /* may be NULL */
 };
 

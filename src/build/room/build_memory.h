@@ -4,12 +4,13 @@
  * Most of it is two areas in which records are sorted, and a smaller one (scratch). Several ranks
  * also keep records in two rooms, each as large as an area; the rest is in files. Besides, a build
  * needs memory for one of three things at a time: reading (text, batches), merging (tables of
- * values and used slices), packing (shards that wait for the disk), each together with what sorting
- * needs. The largest of the three is subtracted from the budget. Where a thread would need too
- * much, fewer threads work.
+ * values and used slices), packing (shards that wait for the disk). The largest of the three, and
+ * what sorting needs, is subtracted from the budget. Where a thread would need too much, fewer
+ * threads work.
  *
  * Not counted: the program itself, stacks, and the table of shards (64 bytes for each shard, twice
- * when the index is written), 24 MiB in all for any tensor of less than about 10^10 nonzeros.
+ * when the index is written). These take 24 MiB in all for any tensor of less than about 10^10
+ * nonzeros.
  *
  *   units    bytes, words of 8 bytes
  *   threads  pure

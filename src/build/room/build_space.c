@@ -81,9 +81,9 @@ static double copy_high(const struct ts_build_space_in *in, uint32_t mode)
     return body + (body / ((double)in->o->shard_bytes / 2) + 2) * TS_PAGE;
 }
 
-/* Returns the least bytes of a copy, the larger of two bounds: the headers of its blocks,
- * compressed as far as LZ4 can; and the entropy of the cells, less what rows and index hold of
- * it. */
+/* Returns the least bytes of a copy, the larger of two bounds. One is the headers of its blocks,
+ * compressed as far as LZ4 can. The other is the entropy of the cells, less what rows and index
+ * hold of it. */
 static double copy_low(const struct ts_build_space_in *in)
 {
     const uint32_t levels = in->order - 1;

@@ -83,8 +83,8 @@ void ts_build_space_of_synth(const struct ts_synth *s, struct ts_build_space_in 
         return;
     }
     /* Cells hit by n draws whose cells have probabilities p: at least (1 - exp(-n q)) / q, where q
-     * is the mean of p, as (1 - exp(-n p)) / p is convex in p. Five standard deviations are
-     * subtracted. */
+     * is the mean of p. The reason is that (1 - exp(-n p)) / p is convex in p. Five standard
+     * deviations are subtracted. */
     drawn = s->ratings ? n : -expm1(-n * squares * 1.02) / (squares * 1.02);
     drawn = fmax(1, drawn - (s->ratings ? 0 : 5 * sqrt(n) + 1));
     value = s->value_last == 0 || s->ratings ? (s->value_bytes == 4 ? 22 : 50) : log2(range);

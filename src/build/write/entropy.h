@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* entropy.h - computes the entropy bound: the least bits that a lossless format needs for the cells
- * of a tensor.
+/* entropy.h - computes log2 of binomial coefficients, for the lower bound of bytes per nonzero
+ * (ts_tensor_entropy_bound).
  *
  *   units    bits (log2)
  *   threads  pure

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decodes and checks a piece of a binary file: its numbers become a batch. */
+/* Decodes and checks a piece of a binary file, and makes a batch of it. */
 #include "source/binary/binary_decode.h"
 
 #include <endian.h>
@@ -33,8 +33,8 @@ static inline __attribute__((always_inline)) uint64_t number_at(const unsigned c
     }
 }
 
-/* n numbers, `stride` bytes apart, less `base`, to each `step`th word of out. Returns the
- * largest. */
+/* Decodes n numbers that are `stride` bytes apart, subtracts `base`, and stores them in every
+ * `step`th word of out. Returns the largest. */
 static inline __attribute__((always_inline)) uint64_t
 decode_numbers(const unsigned char *p, uint64_t stride, uint32_t bytes, int big, uint64_t n,
                uint32_t base, uint64_t *out, uint32_t step)
@@ -48,7 +48,7 @@ decode_numbers(const unsigned char *p, uint64_t stride, uint32_t bytes, int big,
     return max;
 }
 
-/* Like the function above, but with widths that are constants in the loop. */
+/* Calls decode_numbers with constant widths, for which the compiler makes faster loops. */
 static uint64_t decode(const unsigned char *p, uint64_t stride, uint32_t bytes, int big, uint64_t n,
                        uint32_t base, uint64_t *out, uint32_t step)
 {
@@ -63,7 +63,8 @@ static uint64_t decode(const unsigned char *p, uint64_t stride, uint32_t bytes, 
     return decode_numbers(p, stride, bytes, big, n, base, out, step);
 }
 
-/* Index or value of one nonzero, in words. */
+/* Fails with a message about the index x of nonzero i in mode m, or about its value if m is the
+ * order. */
 static int refuse(const struct ts_binary_piece *j, uint64_t i, uint32_t m, uint64_t x,
                   struct ts_err *err)
 {
@@ -90,7 +91,7 @@ static int refuse(const struct ts_binary_piece *j, uint64_t i, uint32_t m, uint6
                    x == f->dim[m] ? "; " TS_SET_BASE " 1 if they start at 1" : "");
 }
 
-/* The batch holds what cannot be: finds the first nonzero that is wrong. */
+/* Fails with a message about the first wrong nonzero of the batch. */
 static int find_fault(const struct ts_binary_piece *j, struct ts_err *err)
 {
     const struct ts_batch *b = j->batch;
@@ -106,7 +107,8 @@ static int find_fault(const struct ts_binary_piece *j, struct ts_err *err)
     return ts_fail(err, TS_EFORMAT, "%s: cannot be read", j->name);
 }
 
-/* The bytes of one mode (or of the values: m is the order) of a piece, `*stride` apart. */
+/* Finds the bytes of mode m, or of the values if m is the order; reads them first if each mode is
+ * stored apart. The numbers are *stride bytes apart. */
 static int bring(const struct ts_binary_piece *j, uint32_t m, const unsigned char **ret,
                  uint64_t *stride, struct ts_err *err)
 {
@@ -125,7 +127,8 @@ static int bring(const struct ts_binary_piece *j, uint32_t m, const unsigned cha
     return 0;
 }
 
-/* Whether all values are finite as they are kept. *tiny: whether some are to be rounded to 0. */
+/* Whether all values are finite in the type that is stored. *tiny: whether some are to be rounded
+ * to 0. */
 static int all_finite(const struct ts_binary_piece *j, int *tiny)
 {
     const uint32_t from = j->form->value_bytes, to = j->plan->value_bytes;

@@ -13,7 +13,7 @@
 struct reader {
     const unsigned char *head;
     size_t n;
-    uint64_t at; /* of the number read last */
+    uint64_t at; /* offset of the number read last */
     size_t next;
     int big_endian;
 };
@@ -34,8 +34,8 @@ static int read_number(struct reader *r, uint32_t bytes, uint64_t *ret, struct t
     return 0;
 }
 
-/* The byte order in which the number that comes next is small: little-endian if both or none
- * are. */
+/* Finds the byte order: the one in which the next number is small. Little-endian if it is small in
+ * both or in none. */
 static void find_byte_order(struct reader *r, uint32_t bytes)
 {
     struct reader try = *r;
@@ -165,7 +165,8 @@ static int refuse_fibres(const unsigned char *head, size_t n, struct ts_binary_f
 
 #define GENTEN_MAGIC_BYTES 4u
 
-/* Behind the four letters comes a small number of 32 bits, in which text has no zero bytes. */
+/* Whether a file is GenTen's: after its four letters comes a small 32-bit number, with zero bytes
+ * that text does not have. */
 static int recognise_genten(const unsigned char *head, size_t n, const char *magic)
 {
     return n >= GENTEN_MAGIC_BYTES && memcmp(head, magic, GENTEN_MAGIC_BYTES) == 0 &&
@@ -285,7 +286,7 @@ const struct ts_binary_kind *ts_binary_kind_find(const unsigned char *head, size
 
 uint64_t ts_binary_place(const struct ts_binary_form *f, uint64_t i, uint32_t mode)
 {
-    uint64_t before = 0; /* bytes of a nonzero that belong to earlier modes */
+    uint64_t before = 0; /* bytes of the earlier modes in a nonzero */
     const uint64_t width = mode < f->order ? f->index_bytes[mode] : f->value_bytes;
     for (uint32_t m = 0; m < mode; m++)
         before += f->index_bytes[m];

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* binary_kind.h - the kinds of binary files that nonzeros come in: a table of how each is known by
- * its first bytes, and what its header says.
+/* binary_kind.h - lists the kinds of binary files with nonzeros: how each is recognised by its
+ * first bytes, and how its header is read.
  *
- * All are a header and then numbers of fixed widths, in the byte order of the machine that wrote
- * them:
+ * Each file is a header followed by numbers of fixed widths, in the byte order of the machine that
+ * wrote it:
  *
  *   SPLATT  int32 0; uint64 bytes of an index (4, 8), of a value (4, 8); order, sizes and number of
  *           nonzeros as wide as an index; then an array of indices for each mode, and one of values
  *   GenTen  "sptn"; uint32 order, bits of a value (32, 64); uint64 sizes, bits of an index of each
  *           mode (8 to 64), number of nonzeros; then for each nonzero its indices and its value
  *
- * Both count indices from 0. SPLATT's fibres (CSF) and GenTen's dense tensors are known, to be
- * refused by name. A new kind is a row of the table in binary_kind.c.
+ * Both count indices from 0. SPLATT's CSF files and GenTen's dense tensors are recognised too, so
+ * that the message can name them. A new kind is a row of the table in binary_kind.c.
  *
  *   owner    nothing is kept
  *   units    bytes; positions are from the start of the (unpacked) file
  *   threads  all functions are pure
- *   errors   TS_EFORMAT or TS_ELIMIT with a sentence that has no file and position in front: the
- *            caller knows the one, and *at is the other
+ *   errors   TS_EFORMAT or TS_ELIMIT with a message that does not begin with file and position: the
+ *            caller adds the file, and the position *at
  */
 #ifndef TS_SOURCE_BINARY_KIND_H
 #define TS_SOURCE_BINARY_KIND_H
@@ -30,30 +30,32 @@
 
 /* The contents of a header. */
 struct ts_binary_form {
-    uint32_t order, value_bytes;        /* value_bytes: 4, 8 */
-    uint32_t index_bytes[TS_MAX_ORDER]; /* 1, 2, 4, 8 */
+    uint32_t order, value_bytes;        /* value_bytes: 4 or 8 */
+    uint32_t index_bytes[TS_MAX_ORDER]; /* bytes of an index: 1, 2, 4 or 8 */
     int big_endian;
-    int columns; /* an array for each mode and one of values; else nonzero behind nonzero */
+    int columns; /* 1: an array for each mode and one of the values; 0: nonzero after nonzero */
     uint64_t dim[TS_MAX_ORDER], nnz;
     uint64_t header_bytes, nonzero_bytes;
 };
 
 struct ts_binary_kind {
-    const char *name; /* as in "a ... file" */
+    const char *name; /* for messages: "a ... file" */
     int (*recognise)(const unsigned char *head, size_t n);
 
-    /* The file begins with head, of TS_BYTE_INPUT_HEAD bytes or all there are. */
+    /* Parses the header. head has the first TS_BYTE_INPUT_HEAD bytes of the file, or all if there
+     * are fewer. *at: position of the number that is wrong. */
     int (*header)(const unsigned char *head, size_t n, struct ts_binary_form *ret, uint64_t *at,
                   struct ts_err *err);
 };
 
-/* The kind of a file with this beginning. NULL: it is no binary file. */
+/* Returns the kind of a file that begins with these bytes. NULL: it is no binary file. */
 const struct ts_binary_kind *ts_binary_kind_find(const unsigned char *head, size_t n);
 
-/* Byte of index `mode` of nonzero i, of its value where mode is the order. */
+/* Returns the position of the index of nonzero i in `mode`, or of its value if `mode` is the
+ * order. */
 uint64_t ts_binary_place(const struct ts_binary_form *f, uint64_t i, uint32_t mode);
 
-/* Bytes of the file. */
+/* Returns the size that the file must have. */
 uint64_t ts_binary_size(const struct ts_binary_form *f);
 
 #endif

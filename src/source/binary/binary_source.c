@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cuts binary files into pieces, which threads take in turn. */
+/* Cuts binary files into pieces, which threads read and decode in turn. */
 #include "source/binary/binary_source.h"
 
 #include <errno.h>
@@ -19,15 +19,17 @@
 #include "source/file_sample.h"
 #include "source/source_threads.h"
 
-/* A file being read: by whoever is at the front, and by threads that took a piece of it. */
+/* An open file. The source uses it while it gives out pieces, and each thread while it reads
+ * one. */
 struct file {
     struct ts_byte_input *in;
     struct ts_binary_form form;
-    int fd;                            /* -1: bytes come one after another */
-    uint32_t users;                    /* the last one closes it */
-    uint64_t piece, n_pieces, n_taken; /* the next; in all; of a sample: to be taken */
-    uint64_t end;                      /* of those to be taken, where this part of them ends */
-    uint64_t counted;                  /* bytes on disk that progress knows of */
+    int fd;         /* -1: bytes can only be read in order */
+    uint32_t users; /* the last user closes the file */
+    /* number of the next piece; of all pieces; of those to read, which are fewer in a sample */
+    uint64_t piece, n_pieces, n_taken;
+    uint64_t end;     /* end of this source's part of the pieces to read */
+    uint64_t counted; /* bytes on disk that done_bytes includes */
 };
 
 struct worker {
@@ -41,19 +43,20 @@ struct ts_binary_source {
     struct ts_files_plan plan;
     uint32_t order;
     uint64_t dim[TS_MAX_ORDER];
-    uint64_t piece_nnz; /* nonzeros that a thread takes at a time */
+    uint64_t piece_nnz; /* number of nonzeros in a piece */
     uint64_t total_bytes;
     struct ts_sink to;
     struct worker *worker;
     uint32_t threads;
 
-    pthread_mutex_t lock; /* of what follows, and of the files */
-    struct file *file;    /* NULL: none is open */
-    uint32_t next_path;   /* next_path - 1 is open */
+    pthread_mutex_t lock; /* protects all members below, and the files */
+    struct file *file;    /* the file whose pieces are given out; NULL: none is open */
+    uint32_t next_path;   /* number of the path after that of `file` */
     uint64_t next_number;
     int ended;
     struct ts_file_sample sample;
-    uint64_t done_bytes; /* atomic: progress reads it without the lock */
+    /* bytes of pieces and files that are done; atomic: progress reads it without the lock */
+    uint64_t done_bytes;
 };
 
 /* A piece: nonzeros [first, first + n) of a file. */
@@ -78,7 +81,7 @@ static void file_free(struct file *f)
     free(f);
 }
 
-/* Under the lock, or before there are threads. */
+/* Closes the file after its last user. Called under the lock, or before there are threads. */
 static void file_put(struct file *f)
 {
     f->users--;
@@ -86,8 +89,8 @@ static void file_put(struct file *f)
         file_free(f);
 }
 
-/* Whether the file has the order and the sizes that are known, and the length that its header
- * promises. */
+/* Checks that the file has the order and the sizes that `known` gives, and the length that its
+ * header states. */
 static int check_form(const struct ts_binary_source *s, const struct file *f, const char *known,
                       struct ts_err *err)
 {
@@ -138,7 +141,8 @@ static int read_header(struct file *f, const char *other, struct ts_err *err)
     return 0;
 }
 
-/* Opens paths[i]; its header is read then, and checked against what `known` says. */
+/* Opens paths[i], reads its header, and checks it against the sizes known from `known`, a name for
+ * messages. */
 static int file_open(struct ts_binary_source *s, uint32_t i, const char *known, struct file **ret,
                      struct ts_err *err)
 {
@@ -176,13 +180,13 @@ static void count_done(struct ts_binary_source *s, uint64_t bytes)
     __atomic_fetch_add(&s->done_bytes, bytes, __ATOMIC_RELAXED);
 }
 
-/* Nonzeros before a piece. */
+/* Returns the number of nonzeros before a piece. */
 static uint64_t pieces_nnz(const struct ts_binary_source *s, const struct file *f, uint64_t piece)
 {
     return piece < f->n_pieces ? piece * s->piece_nnz : f->form.nnz;
 }
 
-/* How the file, paths[i], is cut into pieces, and which of them are this source's. */
+/* Cuts the file paths[i] into pieces, and chooses those of this source's part. */
 static void file_cut(struct ts_binary_source *s, struct file *f, uint32_t i)
 {
     const uint64_t part = s->plan.part, n_parts = s->plan.n_parts;
@@ -193,14 +197,14 @@ static void file_cut(struct ts_binary_source *s, struct file *f, uint32_t i)
     f->end = f->n_taken;
     if (n_parts < 2)
         return;
-    if (f->fd < 0) { /* read from its start, by one */
+    if (f->fd < 0) { /* it can only be read from its start, by one source */
         f->end = i % n_parts == part ? f->n_taken : 0;
         return;
     }
     f->piece = f->n_taken / n_parts * part + f->n_taken % n_parts * part / n_parts;
     f->end = f->n_taken / n_parts * (part + 1) + f->n_taken % n_parts * (part + 1) / n_parts;
     count_done(s, (f->form.nnz - pieces_nnz(s, f, f->end) + pieces_nnz(s, f, f->piece)) *
-                      f->form.nonzero_bytes); /* what others read */
+                      f->form.nonzero_bytes); /* the parts of other sources count as done */
 }
 
 static int is_plain_file(const char *path)
@@ -209,7 +213,7 @@ static int is_plain_file(const char *path)
     return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* The other files, as far as they can be looked at and read again. */
+/* Checks the headers of the other files, if they are regular and not packed. */
 static int check_others(struct ts_binary_source *s, struct ts_err *err)
 {
     for (uint32_t i = 1; i < s->plan.n_paths; i++) {
@@ -260,8 +264,8 @@ static void count_bytes(struct ts_binary_source *s)
     }
 }
 
-/* As many threads as there is memory for: each has a batch, and as much again for the bytes of
- * it. */
+/* Makes as many workers as there is memory for: each has a batch, and a buffer of the same size for
+ * raw bytes. */
 static int new_workers(struct ts_binary_source *s, struct ts_err *err)
 {
     const uint64_t bytes = s->piece_nnz * (s->order + 1) * sizeof(uint64_t);
@@ -344,7 +348,7 @@ const uint64_t *ts_binary_source_dims(const struct ts_binary_source *s)
 
 /* ------------------------------------------------------------------ taking pieces */
 
-/* Of a file that is read in turn: what it came to since the last time. */
+/* For a file that is read in order: adds the bytes read since the last call to the progress. */
 static void count_stream(struct ts_binary_source *s, struct file *f)
 {
     const uint64_t at = ts_byte_input_position(f->in);
@@ -352,7 +356,8 @@ static void count_stream(struct ts_binary_source *s, struct file *f)
     f->counted = at;
 }
 
-/* All pieces of the file at the front were taken: it ends there, and is closed by its last user. */
+/* Leaves the current file when all its pieces were taken, and checks that it ends there. Its last
+ * user closes it. */
 static int leave_file(struct ts_binary_source *s, int whole, struct ts_err *err)
 {
     struct file *f = s->file;
@@ -376,7 +381,7 @@ static int leave_file(struct ts_binary_source *s, int whole, struct ts_err *err)
     return rc;
 }
 
-/* A sample of a file that is read in turn is its start. */
+/* Whether a sample has enough of a file that is read in order, of which it is the start. */
 static int sample_ended(const struct ts_binary_source *s, const struct file *f)
 {
     return ts_file_sample_is_on(&s->sample) && f->fd < 0 && f->piece > 0 &&
@@ -384,14 +389,14 @@ static int sample_ended(const struct ts_binary_source *s, const struct file *f)
                s->sample.share * (double)ts_byte_input_size(f->in);
 }
 
-/* Which piece is next: those of a sample are spread over the file. */
+/* Returns the number of the next piece to read. The pieces of a sample are spread over the file. */
 static uint64_t place_of(const struct file *f)
 {
     const uint64_t each = f->n_pieces / f->n_taken, rest = f->n_pieces % f->n_taken;
     return f->piece * each + (f->piece < rest ? f->piece : rest);
 }
 
-/* The bytes of a piece that come next. */
+/* Reads the bytes of the next piece of a file that is read in order. */
 static int read_stream(struct ts_binary_source *s, struct job *j, struct ts_err *err)
 {
     struct file *f = j->file;
@@ -418,8 +423,8 @@ static uint64_t bytes_read(const struct ts_binary_source *s, const struct file *
                      : pieces_nnz(s, f, f->piece) * f->form.nonzero_bytes;
 }
 
-/* Takes the next piece, under the lock. Returns 1, 0 at the end, negative after a failure in its
- * place. */
+/* Takes the next piece, under the lock. Returns 1, 0 at the end, or a failure, which has the number
+ * of the piece. */
 static int take_piece(struct ts_binary_source *s, struct job *j, struct ts_err *err)
 {
     uint64_t piece;
@@ -478,7 +483,7 @@ static int decode_piece(const struct job *j, struct ts_err *err)
     return ts_binary_decode(&piece, err);
 }
 
-/* Reads the next piece. 1, 0 at the end, negative after a failure, which was told. */
+/* Reads the next piece. Returns 1, 0 at the end, or a failure that the sink knows already. */
 static int read_piece(struct worker *w)
 {
     struct ts_binary_source *s = w->source;
@@ -532,7 +537,7 @@ static void stop(void *self)
     ts_source_threads_stop(s->worker, sizeof *s->worker, s->threads);
 }
 
-/* Nonzeros of a decoded piece that are at `index`. */
+/* Adds the nonzeros of a decoded piece that are at `index` to ret. */
 static void find_in_piece(const struct job *j, const uint64_t *index, struct ts_binary_found ret[2],
                           uint32_t *n)
 {

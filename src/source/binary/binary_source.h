@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* binary_source.h - binary files (binary_kind.h) decoded by many threads, as a source of nonzeros.
+/* binary_source.h - reads nonzeros from binary files (binary_kind.h) with many threads, as a source
+ * (source.h).
  *
- * Threads take pieces of so many nonzeros in turn. From a file on disk each reads its own: in one
- * place, or in one for each mode and one for the values where those are arrays. What comes through
- * a pipe, or is packed, is read in turn, and can only be nonzero behind nonzero.
+ * Threads take pieces of so many nonzeros in turn. From a plain file each thread reads its piece
+ * itself, or its piece of each array if modes and values are separate arrays. Pipes and packed
+ * files are read in order, and cannot hold separate arrays.
  *
  *   owner    the source owns its threads, buffers and files
- *   units    nonzeros; positions in sentences are bytes from the start of the (unpacked) file
+ *   units    nonzeros; positions in messages are bytes from the start of the (unpacked) file
  *   threads  open, start, stop and close from one
- *   errors   0 or a negative ts_code; what goes wrong in a thread goes to the sink, the first in
- *            the order of the files
+ *   errors   0 or a negative ts_code; failures in threads are reported to the sink, which keeps the
+ *            first in the order of the files
  */
 #ifndef TS_SOURCE_BINARY_SOURCE_H
 #define TS_SOURCE_BINARY_SOURCE_H
@@ -27,16 +28,17 @@ struct ts_binary_source;
  * files. */
 int ts_binary_source_open(const struct ts_files_plan *plan, struct ts_binary_source **ret,
                           struct ts_err *err);
-void ts_binary_source_close(struct ts_binary_source *s); /* after stop; NULL is fine */
+/* to be called after stop; s may be NULL */
+void ts_binary_source_close(struct ts_binary_source *s);
 
 uint32_t ts_binary_source_order(const struct ts_binary_source *s);
 const uint64_t *ts_binary_source_dims(const struct ts_binary_source *s);
 
-/* Reads the files of a plan (without `first`) by itself, for the first two nonzeros at these
- * indices. *n says how many there are in ret. */
+/* Searches the files of a plan (whose `first` is NULL) for the first two nonzeros at these indices,
+ * with one thread. *n: number of entries in ret. */
 struct ts_binary_found {
     uint32_t file;
-    uint64_t nonzero, byte; /* nonzero: from 1 */
+    uint64_t nonzero, byte; /* number of the nonzero in its file, from 1; its position in bytes */
 };
 int ts_binary_source_find(const struct ts_files_plan *plan, const uint64_t *index,
                           struct ts_binary_found ret[2], uint32_t *n, struct ts_err *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* name_dictionary.c - open addressing over an arena of strings. */
+/* name_dictionary.c - finds names in an arena of strings by open addressing. */
 #include "source/names/name_dictionary.h"
 
 #include <inttypes.h>
@@ -12,14 +12,15 @@
 #include "source/names/string_sort.h"
 
 #define FIRST_SLOTS 1024u
-#define TAG_SHIFT   44u /* of a slot: the lowest bits of the hash above, a place + 1 below */
-#define PLACE_MASK  ((UINT64_C(1) << TAG_SHIFT) - 1)
+/* a slot has the lowest bits of the hash from this bit on, and the place of the name + 1 below */
+#define TAG_SHIFT  44u
+#define PLACE_MASK ((UINT64_C(1) << TAG_SHIFT) - 1)
 
 struct ts_name_slots {
     struct ts_name_slots *older;
     uint64_t mask;
-    uint32_t shift;  /* hash >> shift is the place of a name in the table */
-    uint64_t slot[]; /* atomic; 0: empty */
+    uint32_t shift;  /* hash >> shift is the first slot in which a name is looked for */
+    uint64_t slot[]; /* atomic; 0: an empty slot */
 };
 
 /* ------------------------------------------------------------------ the table */
@@ -29,7 +30,8 @@ static size_t slots_bytes(uint64_t n)
     return sizeof(struct ts_name_slots) + n * sizeof(uint64_t);
 }
 
-/* Large ones lie on large pages: every look at them is at another place. */
+/* Allocates a table of n slots, on large pages if it is large, as each look-up is at a random
+ * place. */
 static struct ts_name_slots *slots_new(uint64_t n, struct ts_err *err)
 {
     struct ts_name_slots *s = NULL;
@@ -87,7 +89,8 @@ static inline uint32_t four(const char *p)
     return x;
 }
 
-/* memcmp without its call: names are short. The last bytes may be looked at twice. */
+/* Whether two strings of n bytes are equal: memcmp without a call, for short names. The last bytes
+ * may be compared twice. */
 static inline int same(const char *a, const char *b, uint32_t n)
 {
     if (n >= 8) {
@@ -129,8 +132,8 @@ static void put_slot(struct ts_name_slots *s, uint64_t hash, uint64_t place)
     __atomic_store_n(&s->slot[i], slot_of(hash, place), __ATOMIC_RELEASE);
 }
 
-/* Puts n strings from `place` on, at most TS_NAMES_FIND, into the table. Returns the place behind
- * them. */
+/* Adds n strings (at most TS_NAMES_FIND) to the table, the first at `place`. Returns the place
+ * after the last. */
 static uint64_t put_some(const struct ts_name_dictionary *d, struct ts_name_slots *s,
                          uint64_t place, uint64_t n)
 {
@@ -163,7 +166,7 @@ static int grow(struct ts_name_dictionary *d, struct ts_err *err)
     return 0;
 }
 
-/* Hashes names, and has what they lead to on its way to the cache. */
+/* Hashes names, and prefetches their slots and the strings that those point to. */
 static inline void look_ahead(const struct ts_name_dictionary *d, uint32_t n,
                               const char *const name[], const uint32_t len[], uint64_t hash[])
 {
@@ -290,8 +293,8 @@ uint64_t *ts_name_dictionary_places(struct ts_name_dictionary *d)
     return place;
 }
 
-/* Names of which no slot between is empty. Those of one such cluster come before those of the next,
- * so it is enough to sort within. */
+/* A cluster: names in slots without an empty slot between them. All hashes of a cluster come before
+ * those of the next, so that sorting each cluster sorts the table. */
 struct cluster {
     struct hashed {
         uint64_t hash, place;
@@ -319,7 +322,7 @@ static int comes_after(const struct ts_name_dictionary *d, struct hashed a, stru
                             : ts_string_compare(d->arena + a.place, d->arena + b.place, 0) > 0;
 }
 
-/* Sorts the cluster, puts its places to `place` and empties it. */
+/* Sorts the cluster, writes the places of its names to `place`, and empties it. */
 static uint64_t *put_cluster(const struct ts_name_dictionary *d, struct cluster *c, uint64_t *place)
 {
     for (uint64_t i = 1; i < c->n; i++) {
@@ -335,14 +338,15 @@ static uint64_t *put_cluster(const struct ts_name_dictionary *d, struct cluster 
     return place;
 }
 
-#define AHEAD 16u /* names whose strings are on their way to the cache */
+#define AHEAD 16u /* slots whose strings are prefetched */
 
 int ts_name_dictionary_by_hash(struct ts_name_dictionary *d, uint64_t **ret, struct ts_err *err)
 {
     const struct ts_name_slots *s = d->slots;
     const uint64_t n_slots = s->mask + 1;
     struct cluster cluster = { 0 }, wrapped = { 0 };
-    uint64_t *place = places_memory(d); /* written where slots were read already */
+    /* the places are written over slots that were read already */
+    uint64_t *place = places_memory(d);
     int rc = 0, at_start = 1;
     *ret = place;
     for (uint64_t i = 0; i <= n_slots && rc == 0; i++) {
@@ -352,7 +356,7 @@ int ts_name_dictionary_by_hash(struct ts_name_dictionary *d, uint64_t **ret, str
         if (slot != 0) {
             struct hashed name = { .place = (slot & PLACE_MASK) - 1 };
             name.hash = hash_at(d, name.place);
-            /* those at the start that found no room at the end belong there */
+            /* names that found no slot at the end of the table belong after it */
             rc = cluster_add(at_start && home(s, name.hash) > i ? &wrapped : &cluster, name, err);
             continue;
         }

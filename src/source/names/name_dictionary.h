@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* name_dictionary.h - the names of one mode that have a number, and a table to find them by.
+/* name_dictionary.h - numbers the names of one mode, and finds the number of a name.
  *
- * Strings lie one behind the other in an arena, in the order of their numbers, which count from 0.
- * The table of places is open addressing by the highest bits of the hash, so that it is nearly in
- * the order of the hashes, in which names go to disk. A larger one takes its place while readers
- * are in the old one, which therefore stays until the dictionary is emptied: what readers miss
- * there is looked for again in turn.
+ * Strings are stored one after another in an arena, in the order of their numbers, which count from
+ * 0. A table with open addressing has their places. It uses the highest bits of the hash, so that
+ * it is nearly in the order of the hashes, in which names are written to disk. When the table
+ * grows, readers may still use the old one. It stays until the dictionary is cleared; a name that a
+ * reader did not find there is looked up again in turn.
  *
  *   owner    the dictionary owns arena and table
  *   units    bytes, names
- *   threads  find by any, also while one thread gives numbers; all else by one thread at a time,
- *            and clear, places and close while nobody finds
+ *   threads  find: any, also while one thread gives numbers; the rest: one at a time; clear, places
+ *            and close: while no thread is in find
  *   errors   0 or TS_ENOMEM
  */
 #ifndef TS_SOURCE_NAME_DICTIONARY_H
@@ -24,36 +24,39 @@
 struct ts_name_slots;
 
 struct ts_name_dictionary {
-    char *arena;                 /* strings as in string_sort.h */
-    uint64_t room;               /* addresses reserved for the arena, as many as it may ever need */
-    uint64_t used, n;            /* bytes of the arena; names */
-    struct ts_name_slots *slots; /* atomic */
+    char *arena; /* strings one after another, in the form of string_sort.h */
+    /* bytes of addresses reserved for the arena, the most that it may need */
+    uint64_t room;
+    uint64_t used, n;            /* bytes in use of the arena; number of names */
+    struct ts_name_slots *slots; /* the table; read atomically */
     uint64_t slots_bytes;
 };
 
-/* `mode` is for the sentence of a failure. One of zeros may be closed. */
+/* Opens an empty dictionary. `mode` is for the message of a failure. One that is all zero may be
+ * closed. */
 int ts_name_dictionary_open(struct ts_name_dictionary *d, uint64_t room, uint32_t mode,
                             struct ts_err *err);
 void ts_name_dictionary_close(struct ts_name_dictionary *d);
 
-/* As ts_names_find. */
+/* Looks up names, like ts_names_find. */
 void ts_name_dictionary_find(const struct ts_name_dictionary *d, uint32_t n,
                              const char *const name[], const uint32_t len[], uint64_t ret[]);
 
-/* The numbers of at most TS_NAMES_FIND names, in their order: new ones where need be. */
+/* Sets *ret[i] to the number of each of n names (at most TS_NAMES_FIND), in order. Names without a
+ * number get the next one. */
 int ts_name_dictionary_number(struct ts_name_dictionary *d, uint32_t n, const char *const name[],
                               const uint32_t len[], uint64_t *const ret[], struct ts_err *err);
 
-/* The bytes by which the table grows if n names are added. */
+/* Returns the bytes by which the table grows if n names are added. */
 uint64_t ts_name_dictionary_growth(const struct ts_name_dictionary *d, uint64_t n);
 
-/* The places of all strings in the order of their numbers, or of their hashes as strings are merged
- * (string_sort.h). They lie in the memory of the table: nothing is found after this until the
- * dictionary is cleared. */
+/* Return the places of all strings in the order of their numbers, or by_hash in the order in which
+ * string_sort.h merges strings by hash. The places are in the memory of the table, so nothing can
+ * be found until the dictionary is cleared. */
 uint64_t *ts_name_dictionary_places(struct ts_name_dictionary *d);
 int ts_name_dictionary_by_hash(struct ts_name_dictionary *d, uint64_t **ret, struct ts_err *err);
 
-/* Forgets all names and gives their memory back. */
+/* Removes all names and frees their memory. */
 int ts_name_dictionary_clear(struct ts_name_dictionary *d, struct ts_err *err);
 
 #endif

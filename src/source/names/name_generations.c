@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* name_generations.c - sorted names on disk, merged; their numbers brought to order twice, for the
- * indices. */
+/* name_generations.c - merges the sorted names of all generations on disk, and gives each name
+ * an index, by two sorts of numbers. */
 #include "source/names/name_generations.h"
 
 #include <inttypes.h>
@@ -31,7 +31,7 @@ void ts_name_generations_close(struct ts_name_generations *s)
 
 /* ------------------------------------------------------------------ a generation to disk */
 
-/* Numbers from the start of a generation to those of the whole. */
+/* Adds `before` to the numbers of a generation's names, which then count over all generations. */
 static void renumber(struct ts_name_dictionary *d, uint64_t before)
 {
     for (uint64_t at = 0; at < d->used;) {
@@ -52,7 +52,7 @@ int ts_name_generations_save(struct ts_name_generations *s, const struct ts_name
         ts_string_sort_by_hash(s->runs);
     if (rc == 0 && !conf->sorted && s->arena_fd < 0)
         rc = ts_tempfile_new(conf->tmp, &s->arena_fd, err);
-    if (rc == 0 && !conf->sorted) /* as they came: labels will be told in this order */
+    if (rc == 0 && !conf->sorted) /* in the order of their numbers, in which labels are written */
         rc = ts_tempfile_write(s->arena_fd, conf->tmp, d->arena, d->used, s->arena_bytes, err);
     s->arena_bytes += d->used;
     if (rc == 0 && !conf->told) {
@@ -72,8 +72,8 @@ int ts_name_generations_save(struct ts_name_generations *s, const struct ts_name
 
 /* ------------------------------------------------------------------ the end */
 
-/* The names of all generations in order; to each provisional number its index where names are
- * sorted, to the first number of each name all its numbers where not. */
+/* Merges the names of all generations. If names are sorted, gives each provisional number its
+ * index. Otherwise pairs the first number of each name with all numbers of the name. */
 static int merge_names(struct ts_name_generations *s, const struct ts_names_conf *conf, uint32_t m,
                        struct ts_number_pairs *to, struct ts_err *err)
 {
@@ -109,7 +109,7 @@ static int merge_names(struct ts_name_generations *s, const struct ts_names_conf
     return rc;
 }
 
-/* A range of numbers, with something for each. */
+/* A range of provisional numbers, with an entry in `of` for each. */
 struct range {
     uint64_t base, n, *of;
     struct ts_number_pairs *to;
@@ -121,7 +121,7 @@ static int range_new(const struct ts_number_pairs *from, struct range *r, struct
     return r->of == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for numbering names") : 0;
 }
 
-/* Ranges of numbers below `end`, one after the other; 0 when there is none. */
+/* Sets *r to range number `which` of the numbers below `end`. Returns 0 if there is none. */
 static int range_next(const struct ts_number_pairs *from, uint64_t which, uint64_t end,
                       struct range *r)
 {
@@ -141,7 +141,8 @@ static int take_values(void *arg, const struct ts_number_pair *pair, uint64_t n,
     return 0;
 }
 
-/* The values are numbers, which get what their first one has. */
+/* Passes the index of a name's first number on to all numbers of the name, which are the values of
+ * the pairs. */
 static int pass_on(void *arg, const struct ts_number_pair *pair, uint64_t n, struct ts_err *err)
 {
     struct range *r = arg;
@@ -153,7 +154,8 @@ static int pass_on(void *arg, const struct ts_number_pair *pair, uint64_t n, str
     return rc;
 }
 
-/* Counts the first numbers, in their order: that is when names were first seen. */
+/* Gives indices to the first numbers of all names in ascending order, the order in which names were
+ * first seen. */
 static int number_first(const struct ts_name_generations *s, struct ts_number_pairs *from,
                         struct ts_number_pairs *to, struct ts_err *err)
 {
@@ -172,7 +174,7 @@ static int number_first(const struct ts_name_generations *s, struct ts_number_pa
     return rc;
 }
 
-/* Writes the index of each provisional number, in the order of these. */
+/* Writes a file with the index of each provisional number, in the order of the numbers. */
 static int write_map(struct ts_name_generations *s, const struct ts_names_conf *conf,
                      struct ts_number_pairs *from, struct ts_err *err)
 {
@@ -193,7 +195,8 @@ static int write_map(struct ts_name_generations *s, const struct ts_names_conf *
     return rc;
 }
 
-/* Tells the names in the order of their first numbers: those whose index is the next one. */
+/* Passes names to conf->label in the order of their first numbers: the next name is that with the
+ * next index. */
 static int label_seen(const struct ts_name_generations *s, const struct ts_names_conf *conf,
                       uint32_t m, struct ts_err *err)
 {

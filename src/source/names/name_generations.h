@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* name_generations.h - the names of one mode that went to disk, generation after generation
- * (names.h), and their merging into indices.
+/* name_generations.h - stores the names of one mode on disk, generation after generation (names.h),
+ * and merges them into indices.
  *
- * Each generation leaves its names sorted, with *provisional* numbers that go on from those of the
- * generation before. At the end the sorted names are merged: what is the same name under several
- * numbers gets one index, and a file holds the index of each provisional number, which those ask
- * who bring the nonzeros that waited.
+ * Each generation stores its names sorted, with *provisional* numbers that continue those of the
+ * generation before. At the end the sorted names are merged, and a name with several numbers gets
+ * one index. A file holds the index of each provisional number, for the nonzeros that wait for
+ * indices.
  *
  *   owner    the object owns its files and sorts; dictionary and conf are the caller's
  *   units    names
@@ -23,28 +23,30 @@
 
 struct ts_name_generations {
     struct ts_string_sort *runs;
-    int arena_fd, map_fd; /* all arenas; the index of each provisional number */
-    uint64_t arena_bytes; /* bytes of names in the file */
-    uint64_t before;      /* provisional numbers there are */
-    uint64_t n_names;     /* different ones, at the end */
+    int arena_fd, map_fd; /* files: the names as first seen; the index of each provisional number */
+    uint64_t arena_bytes; /* bytes of names in the arena file */
+    uint64_t before;      /* number of provisional numbers so far */
+    uint64_t n_names;     /* number of different names, known at the end */
 };
 
 void ts_name_generations_open(struct ts_name_generations *s);
 void ts_name_generations_close(struct ts_name_generations *s);
 
-/* Puts a dictionary on disk. Nothing is found in it after this until it is cleared. */
+/* Writes the names of a dictionary to disk. Nothing can be found in it until it is cleared. */
 int ts_name_generations_save(struct ts_name_generations *s, const struct ts_names_conf *conf,
                              struct ts_name_dictionary *d, struct ts_err *err);
 
-/* After the last one: merges, and tells the names to conf->label. */
+/* To be called after the last generation: merges the names, and passes them to conf->label. */
 int ts_name_generations_end(struct ts_name_generations *s, const struct ts_names_conf *conf,
                             uint32_t mode, struct ts_err *err);
 
-/* Instead of merging, where indices are told (names.h): those of n provisional numbers. */
+/* If other ranks choose the indices (names.h): stores the indices of provisional numbers first ..
+ * first + n - 1. */
 int ts_name_generations_tell(struct ts_name_generations *s, const struct ts_names_conf *conf,
                              uint64_t first, const uint64_t *index, uint64_t n, struct ts_err *err);
 
-/* After that: the indices of n provisional numbers. */
+/* To be called after end or the last tell: reads the indices of provisional numbers first .. first
+ * + n - 1. */
 int ts_name_generations_map(const struct ts_name_generations *s, const struct ts_names_conf *conf,
                             uint64_t first, uint64_t n, uint64_t *ret, struct ts_err *err);
 

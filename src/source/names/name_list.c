@@ -16,9 +16,9 @@ struct ts_name_list {
     struct ts_names *names;
     const volatile sig_atomic_t *stop;
     struct ts_batch batch;
-    uint64_t pieces, at; /* at: names of the batch that were given back */
-    size_t have;         /* bytes of text, of which */
-    size_t whole;        /* are whole names */
+    uint64_t pieces, at; /* at: number of names of the batch whose indices were returned */
+    size_t have;         /* number of bytes in `text` */
+    size_t whole;        /* number of these bytes that are whole names */
     char read[READ_BYTES], text[TEXT_BYTES];
 };
 
@@ -67,7 +67,7 @@ static void find_names(struct ts_name_list *l, uint64_t first, uint64_t end)
     ts_names_find(l->names, 0, (uint32_t)(end - first), name, len, l->batch.index + first);
 }
 
-/* The whole names of the text. */
+/* Makes a batch of the whole names in `text`. */
 static int fill(void *arg, struct ts_err *err)
 {
     struct ts_name_list *l = arg;

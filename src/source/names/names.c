@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The turns of pieces, the generations of the dictionaries, and the file of nonzeros that wait for
- * indices. */
+/* Gives pieces their turns, starts generations of the dictionaries, and keeps the file of nonzeros
+ * that wait for indices. */
 #include "source/names/names.h"
 
 #include <inttypes.h>
@@ -16,18 +16,18 @@
 #include "source/names/name_generations.h"
 #include "source/names/waiting.h"
 
-/* Addresses of an arena beyond its budget; they cost no memory. */
+/* Bytes of addresses that an arena reserves beyond its budget; they use no memory. */
 #define SPARE_ROOM (UINT64_C(64) << 20)
 
 struct mode {
     struct ts_name_dictionary dictionary;
     struct ts_name_generations saved;
-    /* after the end: the index of each number of the current generation; NULL: they are indices */
+    /* after the end: the index of each number of a generation; NULL: the numbers are indices */
     uint64_t *map;
-    uint64_t told; /* numbers whose indices were told */
+    uint64_t told; /* number of provisional numbers whose indices were set by ts_names_tell */
 };
 
-/* Of each mode, what was seen before a file. */
+/* For a mode and a file: number and bytes of the names seen before the file. */
 struct mark {
     uint64_t n, bytes;
 };
@@ -41,19 +41,20 @@ struct ts_names {
     uint32_t readers;
     int emptying, failed, ended;
 
-    /* nonzeros that wait: chunks one after another, each a head and records */
+    /* nonzeros that wait: chunks in a file, each a head and records */
     struct ts_waiting waiting;
-    struct ts_cell_sum written, read; /* with the numbers that wait for indices */
+    struct ts_cell_sum written, read; /* sums over the nonzeros written there and read back */
 
-    /* after the end */
-    uint64_t at;     /* the next chunk */
-    uint64_t mapped; /* the generation in the maps */
+    /* members used after the end */
+    uint64_t at;     /* position of the next chunk in the file */
+    uint64_t mapped; /* number of the generation whose maps are loaded */
     uint32_t feeding;
 
-    uint64_t *first; /* provisional number of each generation, in each mode; one more at the end */
+    /* first provisional number of each generation in each mode, and of the next one */
+    uint64_t *first;
 
-    /* where indices are told */
-    struct mark *mark; /* n_marks x order */
+    /* if other ranks choose the indices (conf.told) */
+    struct mark *mark; /* n_marks x order, row-major */
     uint32_t n_marks, mark_room;
     int told;
 };
@@ -68,7 +69,7 @@ void ts_names_find(const struct ts_names *g, uint32_t mode, uint32_t n, const ch
     ts_name_dictionary_find(&g->mode[mode].dictionary, n, name, len, ret);
 }
 
-/* Of a name in the map from numbers to indices that the end makes beside a dictionary. */
+/* Returns the bytes of a name in the map from numbers to indices that ts_names_end will make. */
 static uint64_t map_bytes(const struct ts_names *g)
 {
     return g->conf.sorted || g->conf.told ? sizeof *g->mode[0].map : 0;
@@ -135,7 +136,7 @@ void ts_names_free(struct ts_names *g)
 
 /* ------------------------------------------------------------------ generations */
 
-/* Notes where the numbers of generation `which` begin, after those of the one before. */
+/* Stores the first provisional number of generation `which` in each mode. */
 static int note_first(struct ts_names *g, uint64_t which, struct ts_err *err)
 {
     uint64_t *first = realloc(g->first, (which + 1) * g->conf.order * sizeof *first);
@@ -147,7 +148,7 @@ static int note_first(struct ts_names *g, uint64_t which, struct ts_err *err)
     return 0;
 }
 
-/* To be called in turn: writes all dictionaries to disk, once no thread reads them. */
+/* Writes all dictionaries to disk and clears them, when no thread reads them. Called in turn. */
 static int empty(struct ts_names *g, struct ts_err *err)
 {
     int rc = g->first == NULL ? note_first(g, 0, err) : 0;
@@ -200,7 +201,7 @@ void ts_names_leave(struct ts_names *g)
     pthread_mutex_unlock(&g->lock);
 }
 
-/* Waits for the turn of a piece. 0, or -1 when it will get none. */
+/* Waits for the turn of a piece. Returns 0, or -1 if an earlier piece failed. */
 static int wait_turn(struct ts_names *g, uint64_t piece)
 {
     int failed;
@@ -227,8 +228,8 @@ void ts_names_fail(struct ts_names *g, uint64_t piece)
         pass_turn(g, 1);
 }
 
-/* Most memory that the unknown names of a batch need: their strings and places in a map, and the
- * slots after growing. */
+/* Returns the most memory that the unknown names of a batch need: for strings, entries of a map,
+ * and a larger table. */
 static uint64_t bytes_wanted(const struct ts_names *g, const struct ts_batch *b)
 {
     uint64_t bytes = 0;
@@ -248,7 +249,7 @@ static uint64_t bytes_wanted(const struct ts_names *g, const struct ts_batch *b)
     return bytes;
 }
 
-/* Gives numbers to what is unknown of a mode, in the order of the batch. */
+/* Gives numbers to the unknown names of a mode, in the order of the batch. */
 static int number_mode(struct ts_name_dictionary *d, struct ts_batch *b, uint32_t m,
                        const char *text, const char *side, struct ts_err *err)
 {
@@ -294,7 +295,7 @@ static int take_turn(struct ts_names *g, uint64_t generation, struct ts_batch *b
     return rc < 0 ? rc : resolve(g, b, text, side, err);
 }
 
-/* Notes what was seen before the files up to this one. */
+/* Stores how many names were seen before each file up to `file`. */
 static int note_files(struct ts_names *g, uint32_t file, struct ts_err *err)
 {
     const uint32_t order = g->conf.order;
@@ -352,7 +353,7 @@ int ts_names_turn(struct ts_names *g, uint64_t piece, uint64_t generation, struc
 
 /* ------------------------------------------------------------------ nonzeros that wait */
 
-/* Adds nonzeros of a batch from `first` on to a sum. */
+/* Adds n nonzeros of a batch, from `first` on, to a sum. */
 static void add_sum(struct ts_names *g, struct ts_cell_sum *to, const struct ts_batch *b,
                     uint64_t first, uint64_t n)
 {
@@ -384,7 +385,7 @@ int ts_names_check(const struct ts_names *g, struct ts_err *err)
 
 /* ------------------------------------------------------------------ the end */
 
-/* A mode of one generation, which is in memory. */
+/* Gives indices to the names of a mode that all are in memory, in one generation. */
 static int end_single(struct ts_names *g, uint32_t m, struct ts_err *err)
 {
     struct mode *mode = &g->mode[m];
@@ -494,13 +495,13 @@ static int load_maps(struct ts_names *g, uint64_t generation, struct ts_err *err
     return 0;
 }
 
-/* Takes the next chunk. 1, 0 when there is none. */
+/* Takes the next chunk. Returns 1, 0 if there is none, or -1 after a failure. */
 static int take_chunk(struct ts_names *g, struct chunk *head, uint64_t *at, struct ts_err *err)
 {
     int rc = 1;
     pthread_mutex_lock(&g->lock);
     for (;;) {
-        /* the maps may be of another generation than the chunk's: then those who use them end */
+        /* maps of another generation can be replaced only when no thread uses them */
         if (g->at == g->waiting.bytes || (g->conf.told && !g->told))
             rc = 0;
         else
@@ -526,8 +527,8 @@ static int take_chunk(struct ts_names *g, struct chunk *head, uint64_t *at, stru
     return rc;
 }
 
-/* Of records from `first` on. Apart from decoding, so that the processor waits for many places of
- * the map at once. */
+/* Replaces numbers by indices in n records from `first` on. It is separate from decoding, so that
+ * the processor loads many entries of the map at once. */
 static void map_indices(const uint64_t *map, struct ts_batch *b, uint64_t first, uint64_t n,
                         uint32_t m)
 {

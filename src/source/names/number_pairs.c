@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* number_pairs.c - a buffer for each range, and lists of chunks in a file. */
+/* number_pairs.c - stores pairs in a buffer for each range of numbers, and in lists of chunks in
+ * a file. */
 #include "source/names/number_pairs.h"
 
 #include <inttypes.h>
@@ -17,17 +18,17 @@
 #define NO_CHUNK     UINT32_MAX
 
 struct buffer {
-    uint64_t n;     /* pairs in memory */
-    uint32_t chunk; /* the last one in the file */
+    uint64_t n;     /* number of pairs in memory */
+    uint32_t chunk; /* number of the last chunk of the range in the file */
 };
 
 struct ts_number_pairs {
-    uint32_t shift;          /* a range has 1 << shift numbers */
-    uint64_t n_ranges, room; /* room: pairs of a buffer, and of a chunk */
+    uint32_t shift;          /* a range has 2^shift numbers */
+    uint64_t n_ranges, room; /* number of ranges; most pairs in a buffer, and in a chunk */
     struct ts_number_pair *memory, *in;
     struct buffer *buffer;
     struct ts_sorted_runs chunks;
-    uint32_t *previous; /* for each of chunks.n chunks, the chunk before it with the same range */
+    uint32_t *previous; /* for each of chunks.n chunks, the chunk before it of the same range */
 };
 
 static uint64_t memory_bytes(const struct ts_number_pairs *p)
@@ -92,7 +93,7 @@ uint64_t ts_number_pairs_range(const struct ts_number_pairs *p)
     return UINT64_C(1) << p->shift;
 }
 
-/* Makes a chunk of a buffer that is full. */
+/* Writes a full buffer to the file as a chunk. */
 static int spill(struct ts_number_pairs *p, uint64_t range, struct ts_err *err)
 {
     struct buffer *b = &p->buffer[range];

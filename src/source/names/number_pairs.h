@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* number_pairs.h - pairs of a number below n and a value, added in any order, read back range of
- * numbers after range: a sort by numbers that fill their range, without comparing any.
+/* number_pairs.h - sorts pairs of a number below n and a value by ranges of numbers, without
+ * comparisons: pairs are added in any order, and read back range after range.
  *
- * Each range has a buffer, and what does not fit there goes to a temporary file in chunks of that
- * size. A range is small enough for an array with an entry for each of its numbers.
+ * Each range has a buffer, and and a full buffer is written to a temporary file as a chunk. A range
+ * is small enough for an array with an entry for each of its numbers.
  *
  *   owner    the object owns buffers and file
  *   units    numbers; bytes of memory
@@ -24,20 +24,20 @@ struct ts_number_pair {
 
 struct ts_number_pairs;
 
-/* `bytes`: memory for buffers. An array of ts_number_pairs_range entries of 8 bytes takes no more
- * either. */
+/* Makes an empty set of pairs. `bytes`: memory for buffers. An array of ts_number_pairs_range
+ * entries of 8 bytes needs no more than that either. */
 int ts_number_pairs_new(const char *tmp, uint64_t n, uint64_t bytes,
                         const volatile sig_atomic_t *stop, struct ts_number_pairs **ret,
                         struct ts_err *err);
-void ts_number_pairs_free(struct ts_number_pairs *p); /* NULL is fine */
+void ts_number_pairs_free(struct ts_number_pairs *p); /* p may be NULL */
 
-/* Numbers in a range: the first range begins at 0. */
+/* Returns how many numbers are in a range. The first range begins at 0. */
 uint64_t ts_number_pairs_range(const struct ts_number_pairs *p);
 
 int ts_number_pairs_add(struct ts_number_pairs *p, struct ts_number_pair pair, struct ts_err *err);
 
-/* After the last one: gives the pairs of a range, some at a time and in any order, to `take`. May
- * be called again for the same range. */
+/* To be called after the last pair is added: passes the pairs of a range to `take`, several at a
+ * time and in any order. May be called again for the same range. */
 typedef int ts_number_pairs_fn(void *arg, const struct ts_number_pair *pair, uint64_t n,
                                struct ts_err *err);
 int ts_number_pairs_read(struct ts_number_pairs *p, uint64_t range, ts_number_pairs_fn *take,

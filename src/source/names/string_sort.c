@@ -11,19 +11,21 @@
 #include "base/stop.h"
 #include "base/files/tempfile.h"
 
-#define LEAST_BUFFER UINT64_C(512) /* of a run that is merged; and twice the longest string */
+/* least bytes of the buffer of a run that is merged; at least twice the longest string */
+#define LEAST_BUFFER UINT64_C(512)
 #define MOST_BUFFER  (UINT64_C(1) << 20)
 #define OUT_BYTES    (UINT64_C(256) << 10)
-#define AHEAD        16u /* strings that are on their way to the cache */
+#define AHEAD        16u /* strings that are prefetched */
 
 struct run {
-    uint64_t at, end; /* range in the file; at: the first byte not read yet */
-    char *buf;        /* `have` bytes of it, of which `used` are used */
+    /* range of the run in the file; `at` is the first byte that is not read yet */
+    uint64_t at, end;
+    char *buf; /* a part of the run: `have` bytes, of which `used` are done */
     uint64_t have, used;
 };
 
-/* The next string of a run: it comes before those of a larger rank; where ranks are the same
- * strings are compared, which are elsewhere in memory. */
+/* The next string of a run, as an entry of the heap. Entries of lower rank come first; with equal
+ * ranks the strings themselves are compared, which are elsewhere in memory. */
 struct head {
     uint64_t rank;
     uint32_t run;
@@ -31,29 +33,29 @@ struct head {
 
 struct ts_string_sort {
     struct ts_sorted_runs runs;
-    struct run *run; /* the list of runs.n */
-    uint64_t bytes;  /* of the memory */
+    struct run *run; /* array of runs.n runs */
+    uint64_t bytes;  /* bytes of memory */
 
-    /* strings from the front, their places from the back */
+    /* memory: strings from its start, their places backwards from its end */
     char *mem;
     uint64_t used, n;
 
-    char *out; /* buffer for the file */
+    char *out; /* buffer for writing to the file */
     uint64_t n_out;
 
-    uint32_t longest;  /* bytes of a string, its head included */
-    struct head *heap; /* of each run, the least first */
+    uint32_t longest;  /* most bytes of a string, with its head */
+    struct head *heap; /* a heap with an entry for each run, the first string on top */
     uint32_t n_heap;
     int by_hash;
     char *buffers;
     uint64_t each;
     int merging;
-    uint64_t next; /* next string, when all are in memory */
+    uint64_t next; /* number of the next string, if all are in memory */
 };
 
 /* ------------------------------------------------------------------ order */
 
-/* The byte at `depth`, or -1 after the last. */
+/* Returns the byte of the string at `depth`, or -1 after its end. */
 static inline int byte_at(const char *base, uint64_t place, uint32_t depth)
 {
     const char *at = base + place;
@@ -85,8 +87,8 @@ static int middle(int a, int b, int c)
     return c < low ? low : c > high ? high : c;
 }
 
-/* Quicksort of strings, in three parts by the byte at `depth`. The loop handles the largest part,
- * so that the stack stays small for any strings. */
+/* Sorts strings by quicksort, in three parts by the byte at `depth`. The loop handles the largest
+ * part, which keeps the stack small. */
 static void sort_places(const char *base, uint64_t *place, uint64_t n, uint32_t depth)
 {
     while (n > 16) {
@@ -204,7 +206,7 @@ int ts_string_sort_run(struct ts_string_sort *s, const char *base, const uint64_
     return rc;
 }
 
-/* The places, which grow downwards from the end of the memory. */
+/* Returns the array of places, which grows downwards from the end of the memory. */
 static uint64_t *places(const struct ts_string_sort *s)
 {
     return (uint64_t *)(void *)(s->mem + s->bytes) - s->n;
@@ -240,7 +242,8 @@ int ts_string_sort_add(struct ts_string_sort *s, const char *key, uint32_t n, ui
 
 /* ------------------------------------------------------------------ merging */
 
-/* Gets the next string of the run whole into its buffer. Returns 0 at its end. */
+/* Reads the next string of a run completely into its buffer. Returns 1, 0 at the end of the run, or
+ * a failure. */
 static int fill(struct ts_string_sort *s, struct run *r, struct ts_err *err)
 {
     const uint64_t left = r->have - r->used;
@@ -266,7 +269,7 @@ static uint64_t rank_of(const struct ts_string_sort *s, const char *at)
     if (s->by_hash)
         return ts_string_hash(ts_string_key(at), n);
     memcpy(&first, ts_string_key(at), n < sizeof first ? n : sizeof first);
-    return __builtin_bswap64(first); /* the first bytes, in an integer that compares as they do */
+    return __builtin_bswap64(first); /* the first bytes as an integer that compares as they do */
 }
 
 static inline int head_less(const struct ts_string_sort *s, struct head a, struct head b)
@@ -336,7 +339,7 @@ int ts_string_sort_end(struct ts_string_sort *s, struct ts_err *err)
     return 0;
 }
 
-/* Moves past the string that was returned last. */
+/* Removes the string that was returned last from the heap, and adds the next one of its run. */
 static int advance(struct ts_string_sort *s, struct ts_err *err)
 {
     struct run *r = &s->run[s->heap[0].run];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* string_sort.h - sorts strings with a number each by their bytes or hashes, in bounded memory: the
- * kind of sort (base/files/sorted_runs.h) for names.
+/* string_sort.h - sorts strings, each with a number, by their bytes or hashes, in bounded memory
+ * (with base/files/sorted_runs.h).
  *
  * Strings that do not fit in memory go to sorted runs, which are merged while they are read. Equal
- * strings come in the order in which they were added.
+ * strings are returned in the order in which they were added.
  *
- *   owner    the sort owns memory and file; a key that next returned lives until the call after
+ *   owner    the sort owns memory and file; a key that next returns is valid until the next call
  *   units    bytes
  *   threads  one at a time
  *   errors   0 or a negative ts_code; TS_ESTOP when *stop is set
@@ -20,9 +20,10 @@
 
 #include "base/err.h"
 
-#define TS_STRING_MAX 4095u /* bytes of a key */
+#define TS_STRING_MAX 4095u /* most bytes of a key */
 
-/* Keys are stored in memory one after another: number, length, bytes. */
+/* A string in memory is its number (8 bytes), the length of its key (4 bytes), and the key. These
+ * read the parts. */
 #define TS_STRING_HEAD 12u
 static inline uint64_t ts_string_number(const char *at)
 {
@@ -57,33 +58,33 @@ static inline uint64_t ts_string_hash(const char *key, uint32_t n)
 /* Compares two keys whose first `depth` bytes are equal. */
 int ts_string_compare(const char *a, const char *b, uint32_t depth);
 
-/* Sorts places of `base` by the keys there, which must all differ. Takes no memory. */
+/* Sorts n places in `base` by the keys there, which must all differ. Needs no memory. */
 void ts_string_sort_places(const char *base, uint64_t *place, uint64_t n);
 
 struct ts_string_sort;
 
-/* `bytes`: memory for strings that are added, and later for merging. */
+/* Makes a sort. `bytes`: memory for strings that are added, and later for merging. */
 int ts_string_sort_new(const char *tmp, uint64_t bytes, const volatile sig_atomic_t *stop,
                        struct ts_string_sort **ret, struct ts_err *err);
-void ts_string_sort_free(struct ts_string_sort *s); /* NULL is fine */
+void ts_string_sort_free(struct ts_string_sort *s); /* s may be NULL */
 
-/* Adds a string; all that are added must differ. */
+/* Adds a string. All strings that are added this way must differ. */
 int ts_string_sort_add(struct ts_string_sort *s, const char *key, uint32_t n, uint64_t number,
                        struct ts_err *err);
 
-/* To be called before the first string. Strings are ordered by ts_string_hash, and by their bytes
- * if hashes are equal. Only ts_string_sort_run returns them then. */
+/* Chooses the order by ts_string_hash, and by bytes if hashes are equal. To be called before the
+ * first string. Only strings of ts_string_sort_run can be sorted this way. */
 void ts_string_sort_by_hash(struct ts_string_sort *s);
 
-/* Adds strings that are sorted already, n places of `base`. They may equal strings of other
- * runs. */
+/* Adds n strings that are sorted already, at the given places of `base`, as a run. They may equal
+ * strings of other runs. */
 int ts_string_sort_run(struct ts_string_sort *s, const char *base, const uint64_t *place,
                        uint64_t n, struct ts_err *err);
 
 /* To be called after the last string is added. */
 int ts_string_sort_end(struct ts_string_sort *s, struct ts_err *err);
 
-/* 1 with the next string, 0 at the end. */
+/* Returns 1 with the next string, 0 at the end, or a failure. */
 int ts_string_sort_next(struct ts_string_sort *s, const char **key, uint32_t *n, uint64_t *number,
                         struct ts_err *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writes nonzeros that wait to their file, and reads them back. */
+/* Writes nonzeros that wait for indices to a file, and reads them back. */
 #include "source/names/waiting.h"
 
 #include <inttypes.h>
@@ -10,11 +10,12 @@
 
 #define COPY_BYTES (UINT64_C(256) << 10)
 
-/* Bits of x beyond n bytes go to *lost; an entry of 0 bytes is not kept at all. */
+/* Writes the low n bytes of x, and returns the next position. Adds the bits that are lost to *lost;
+ * with n = 0 nothing is stored and nothing counts as lost. */
 static char *put_bytes(char *at, uint64_t x, uint32_t n, uint64_t *lost)
 {
     *lost |= n > 0 && n < 8 ? x >> (8 * n) : 0;
-    memcpy(at, &x, n); /* little-endian, as configure demands */
+    memcpy(at, &x, n); /* little-endian, as configure requires */
     return at + n;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens files, reads their first bytes, and returns their content, decompressed. */
+/* Opens files, reads their first bytes, and returns their decompressed content. */
 #include "source/packed/byte_input.h"
 
 #include <fcntl.h>
@@ -14,15 +14,16 @@
 
 struct ts_byte_input {
     int fd;
-    int anywhere; /* plain, regular and at its start when it was opened */
+    /* 1: the bytes can be read at any position: a plain regular file, opened at its start */
+    int anywhere;
     const char *name;
     const volatile sig_atomic_t *stop;
-    const struct ts_decompressor *packed; /* NULL: plain */
-    void *unpacker;                       /* NULL before the first byte of a packed file */
+    const struct ts_decompressor *packed; /* how the file is packed; NULL: it is plain */
+    void *unpacker;                       /* state of decompression; NULL: it has not begun */
     uint64_t unpack_bytes;
-    uint64_t plain_bytes; /* handed out */
+    uint64_t plain_bytes; /* number of bytes of a plain file that were returned */
     unsigned char head[TS_BYTE_INPUT_HEAD];
-    /* in head: the first byte that was not returned, and the number of bytes */
+    /* in `head`: number of bytes returned already, and of all bytes */
     size_t head_at, n_head;
 };
 
@@ -31,7 +32,8 @@ int ts_byte_input_look(const char *path, struct stat *st)
     int fd = -1;
     if (stat(path, st) == 0 && S_ISREG(st->st_mode))
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd >= 0 && (fstat(fd, st) < 0 || !S_ISREG(st->st_mode))) { /* another took its name */
+    /* the path was replaced meanwhile */
+    if (fd >= 0 && (fstat(fd, st) < 0 || !S_ISREG(st->st_mode))) {
         close(fd);
         fd = -1;
     }
@@ -48,7 +50,7 @@ int ts_byte_input_packed(const struct ts_byte_input *in)
     return in->packed != NULL;
 }
 
-/* Reads until `room` bytes are there or the file ends. */
+/* Reads until `buf` is full or the file ends. */
 static int read_plain(struct ts_byte_input *in, char *buf, size_t room, size_t *ret,
                       struct ts_err *err)
 {
@@ -63,7 +65,7 @@ static int read_plain(struct ts_byte_input *in, char *buf, size_t room, size_t *
     return 0;
 }
 
-/* A file that is packed: opens what unpacks it, or says what would. */
+/* Begins to decompress a packed file, or fails with the name of a program that can. */
 static int open_packed(struct ts_byte_input *in, struct ts_err *err)
 {
     const struct ts_packed_file file = { .fd = in->fd,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* byte_input.h - a file as its bytes from first to last: plain, packed in one of the ways of
- * decompress.h by its first bytes, or standard input by the name "-". Its start can be looked at
- * before it is read.
+/* byte_input.h - reads a file from its first byte to its last: plain, decompressed if its first
+ * bytes say that it is packed (decompress.h), or standard input for the name "-". The start can be
+ * seen before the file is read.
  *
  *   owner    the input owns its file; the path must stay
  *   units    bytes, after unpacking; positions are those on disk
  *   threads  one caller at a time
- *   errors   0 or a negative ts_code with a sentence that names the file
+ *   errors   0 or a negative ts_code with a message that names the file
  */
 #ifndef TS_SOURCE_BYTE_INPUT_H
 #define TS_SOURCE_BYTE_INPUT_H
@@ -20,43 +20,44 @@
 
 struct ts_byte_input;
 
-/* bytes at the start that can be looked at: the longest header of binary_kind.h */
+/* most bytes that ts_byte_input_peek returns: the longest header of binary_kind.h */
 #define TS_BYTE_INPUT_HEAD 320u
 
-/* Opens a path; unpack_bytes: memory that unpacking may take, if it is more than
- * TS_BYTE_INPUT_UNPACK. Reading ends with TS_ESTOP when *stop (may be NULL) is set. */
-#define TS_BYTE_INPUT_UNPACK (UINT64_C(10) << 20) /* xz as it packs by default, zstd up to -19 */
+/* Opens the file at `path`. unpack_bytes: memory that decompression may use, if more than
+ * TS_BYTE_INPUT_UNPACK. Reading returns TS_ESTOP when *stop (may be NULL) is set. */
+#define TS_BYTE_INPUT_UNPACK (UINT64_C(10) << 20) /* enough for xz by default, and zstd up to -19 */
 int ts_byte_input_open(const char *path, uint64_t unpack_bytes, const volatile sig_atomic_t *stop,
                        struct ts_byte_input **ret, struct ts_err *err);
-void ts_byte_input_close(struct ts_byte_input *in); /* NULL is fine */
+void ts_byte_input_close(struct ts_byte_input *in); /* in may be NULL */
 
-/* A file that is looked at before it is read: opens a regular file, or returns -1. Pipes stay
- * closed: their writer would lose the only reader. The caller closes the file. */
+/* Opens a regular file to look at it before it is read; the caller closes it. Returns -1 for other
+ * files: a pipe must not be opened, because its writer would lose the only reader. */
 int ts_byte_input_look(const char *path, struct stat *st);
 
-const char *ts_byte_input_name(const struct ts_byte_input *in); /* for sentences */
+const char *ts_byte_input_name(const struct ts_byte_input *in); /* name of the file in messages */
 
-/* Before the first read: what the file begins with, TS_BYTE_INPUT_HEAD bytes unless it is shorter.
- * They are still to be read. */
+/* Returns the first bytes of the file, before the first read: TS_BYTE_INPUT_HEAD bytes, or all if
+ * there are fewer. Reading still begins with them. */
 int ts_byte_input_peek(struct ts_byte_input *in, const unsigned char **ret, size_t *n,
                        struct ts_err *err);
 
-/* The next `room` bytes, or fewer at the end: *ret says how many. */
+/* Reads the next `room` bytes, or fewer at the end. *ret: number of bytes. */
 int ts_byte_input_read(struct ts_byte_input *in, char *buf, size_t room, size_t *ret,
                        struct ts_err *err);
 
-/* Bytes on disk that were read so far. */
+/* Returns the number of bytes on disk that were read so far. */
 uint64_t ts_byte_input_position(const struct ts_byte_input *in);
 
 int ts_byte_input_packed(const struct ts_byte_input *in);
 
-/* Size on disk of a regular file, 0 of anything else. */
+/* Returns the size on disk of a regular file, or 0 for any other. */
 uint64_t ts_byte_input_size(const struct ts_byte_input *in);
 
-/* Leaves out the next bytes of a plain regular file. Returns whether it could. */
+/* Skips the next bytes of a plain regular file. Returns whether it could. */
 int ts_byte_input_skip(struct ts_byte_input *in, uint64_t bytes);
 
-/* The descriptor of a plain regular file whose bytes can be read at any place; -1: of none. */
+/* Returns the descriptor of a plain regular file, which can be read at any position; -1: it is
+ * none. */
 int ts_byte_input_fd(const struct ts_byte_input *in);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* decompress.c - the table of the ways in which a file can be compressed. */
+/* decompress.c - lists the compressed formats that can be read. */
 #include "config.h"
 
 #include "source/packed/decompress.h"

@@ -22,8 +22,8 @@ struct ts_gunzip {
     int fd, eof;
     const char *name;
     const volatile sig_atomic_t *stop;
-    uint64_t read_bytes; /* from the file */
-    int in_member;       /* between the header and the trailer of a member */
+    uint64_t read_bytes; /* bytes read from the file so far */
+    int in_member;       /* 1: between the header and the trailer of a gzip member */
     uint64_t n_members;
 #ifdef HAVE_ISAL
     struct inflate_state state;
@@ -74,7 +74,7 @@ static enum step engine_step(struct ts_gunzip *g)
 #else
 static int engine_start(struct ts_gunzip *g)
 {
-    g->made = inflateInit2(&g->state, 15 + 16) == Z_OK; /* 16: gzip, nothing else */
+    g->made = inflateInit2(&g->state, 15 + 16) == Z_OK; /* 16: gzip only, not zlib */
     return g->made ? 0 : -1;
 }
 
@@ -127,7 +127,7 @@ void ts_gunzip_free(struct ts_gunzip *g)
     free(g);
 }
 
-/* Adds compressed bytes after those left over. */
+/* Reads more compressed bytes, and puts them after those that are left. */
 static int refill(struct ts_gunzip *g, struct ts_err *err)
 {
     const size_t left = g->state.avail_in;
@@ -150,8 +150,8 @@ static int truncated(struct ts_gunzip *g, struct ts_err *err)
                    g->read_bytes);
 }
 
-/* Between members: starts the next one. Sets *end at the end of the file; zero bytes up to it are
- * padding (of a tape) and allowed. */
+/* Begins the next member of the file. Sets *end at the end of the file; zero bytes before it are
+ * allowed, as padding of a tape. */
 static int start_member(struct ts_gunzip *g, int *end, struct ts_err *err)
 {
     *end = 0;

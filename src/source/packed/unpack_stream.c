@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The loop that decompresses, and its engines for zstd, xz and bzip2. */
+/* Decompresses zstd, xz and bzip2: the common loop, and an engine for each library. */
 #include "config.h"
 
 #include "source/packed/unpack_stream.h"
@@ -36,8 +36,8 @@ enum step {
 struct stream {
     struct ts_packed_file file;
     const struct engine *engine;
-    uint64_t read_bytes; /* from the file */
-    int eof, in_stream;  /* in_stream: between the start and the end of one */
+    uint64_t read_bytes; /* bytes read from the file so far */
+    int eof, in_stream;  /* in_stream: 1 between the start and the end of a stream */
     uint64_t n_streams;
     const unsigned char *next_in;
     size_t avail_in;
@@ -71,7 +71,8 @@ struct engine {
 #ifdef HAVE_ZSTD
 static int zstd_start(struct stream *s)
 {
-    int log = 20; /* log2 of the window: the memory needed is that and little more */
+    /* log2 of the largest window; decompression needs little more memory than the window */
+    int log = 20;
     if (!s->made)
         s->state.zstd = ZSTD_createDStream();
     s->made = s->state.zstd != NULL;
@@ -279,7 +280,8 @@ int ts_unpack_stream_read(void *d, char *out, size_t room, size_t *ret, struct t
             continue;
         }
         if (!s->in_stream) {
-            while (s->n_streams > 0 && s->avail_in > 0 && *s->next_in == 0) { /* padding */
+            /* zero bytes between streams are padding */
+            while (s->n_streams > 0 && s->avail_in > 0 && *s->next_in == 0) {
                 s->next_in++;
                 s->avail_in--;
             }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* unpack_stream.h - decompresses zstd, xz and bzip2 with their libraries, in one loop that calls a
- * function of the library. The functions are rows of the table in decompress.h, and follow its
- * rules. */
+/* unpack_stream.h - decompresses zstd, xz and bzip2 in one loop, which calls their libraries.
+ * The functions are members of struct ts_decompressor (decompress.h), and follow its rules. */
 #ifndef TS_SOURCE_UNPACK_STREAM_H
 #define TS_SOURCE_UNPACK_STREAM_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Power-law ranks: a vectorised estimate, and pow() where the estimate is not certain. */
+/* Computes power-law ranks: by a vectorised estimate, and by pow() where the estimate is not
+ * certain. */
 #include "source/synth/power_law.h"
 
 #include <math.h>
@@ -7,7 +8,7 @@
 
 /* The estimate is within 2^-45 of the true power: its logarithm in base 2, at most 41, has a
  * relative error of 2^-51, and the polynomials have 2^-49. pow() is within 2^-52. This margin is
- * far wider, and still calls pow() for at most two of 10^4 draws for n up to 5 million. */
+ * far wider, and pow() is still called for at most two of 10^4 draws for n up to 5 million. */
 #define MARGIN 0x1p-36
 
 void ts_power_law_init(struct ts_power_law *p, double a, uint64_t n)
@@ -31,8 +32,8 @@ uint64_t ts_power_law_rank(const struct ts_power_law *p, double x)
     return cut(p, p->is_exp ? exp(x * p->slope) : pow(1 + x * p->slope, p->exponent));
 }
 
-/* y[i] = 2^(scale * log2(base[i])), for base > 0 and normal. Loops without a branch or a call,
- * so that compilers make vectors of them; inlined into a copy per instruction set. */
+/* v[i] = scale * log2(v[i]), for v[i] > 0 and normal. These loops have no branch and no call, so
+ * that compilers vectorise them, and are inlined once for each instruction set. */
 static inline __attribute__((always_inline)) void estimate_log(double *v, uint32_t n, double scale)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -41,12 +42,12 @@ static inline __attribute__((always_inline)) void estimate_log(double *v, uint32
         uint64_t bits, exponent;
         double m, e, s, z, sum;
         memcpy(&bits, &v[i], 8);
-        exponent = (bits - half) >> 52; /* a negative exponent is in 12 bits */
+        exponent = (bits - half) >> 52; /* the exponent, in 12 bits, as it may be negative */
         bits -= exponent << 52;
         memcpy(&m, &bits, 8);
         bits = UINT64_C(0x4338000000000000) + ((exponent ^ 0x800) - 0x800);
         memcpy(&e, &bits,
-               8); /* 1.5 * 2^52 + the exponent: integers to doubles without a conversion */
+               8); /* the bits of 1.5 * 2^52 + the exponent: converts an integer to a double */
         e -= 0x1.8p52;
         /* ln m = 2 atanh s; |s| <= 0.1716, so the first term left out is below 2^-52 of it */
         s = (m - 1) / (m + 1);
@@ -69,7 +70,8 @@ static inline __attribute__((always_inline)) void estimate_log(double *v, uint32
 static inline __attribute__((always_inline)) void estimate_exp(double *v, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        const double shifted = v[i] + 0x1.8p52; /* rounds to a whole number, in the low bits */
+        /* rounds v[i] to a whole number, which is then in the low bits */
+        const double shifted = v[i] + 0x1.8p52;
         const double f = (v[i] - (shifted - 0x1.8p52)) * 0.69314718055994531;
         double sum = 1.0 / 479001600;
         uint64_t whole, bits;
@@ -132,7 +134,7 @@ void ts_power_law_ranks(const struct ts_power_law *p, const double *x, uint32_t 
     for (uint32_t i = 0; i < count; i++) {
         const double margin = y[i] * MARGIN;
         const uint64_t k = cut(p, y[i] - margin);
-        /* an estimate that is not a number, or out of range, is not used either */
+        /* nor is an estimate used that is out of range or not a number */
         rank[i] = y[i] < 0x1p50 && k == cut(p, y[i] + margin) ? k : ts_power_law_rank(p, x[i]);
     }
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* power_law.h - popularity ranks by a power law, many at a time.
+/* power_law.h - draws popularity ranks from a power law, many at a time.
  *
  * A uniform x in [0, 1) becomes a rank 0..n-1 with density proportional to (rank + 1)^-a: the
  * inverse of the continuous law on [1, n + 1), cut to whole ranks. pow() costs more than the rest
  * of a draw, and only the whole part of its result is needed. So the power is estimated for several
- * draws in a vector, and pow() is called only where the estimate is too close to a whole number.
- * The ranks are always those of pow().
+ * draws in a vector, and pow() is called only where the estimate is too close to a whole number. So
+ * the ranks are those that pow() gives.
  *
  *   owner    plain values
  *   units    ranks from 0
@@ -18,18 +18,19 @@
 #include <stdint.h>
 
 struct ts_power_law {
-    double a, slope, exponent; /* y = (1 + x slope)^exponent; near a = 1, y = exp(x slope) */
+    /* a rank is y - 1, cut, with y = (1 + x slope)^exponent or, if a is near 1, y = exp(x slope) */
+    double a, slope, exponent;
     int is_exp;
     uint64_t n;
 };
 
-/* a > 0, n in 1..2^40. */
+/* Prepares a law with exponent a > 0 and n ranks, n in 1..2^40. */
 void ts_power_law_init(struct ts_power_law *p, double a, uint64_t n);
 
-/* The rank of one x, by pow() or exp(). */
+/* Returns the rank of one x in [0, 1), by pow() or exp(). */
 uint64_t ts_power_law_rank(const struct ts_power_law *p, double x);
 
-/* rank[i] = ts_power_law_rank(p, x[i]), for count <= TS_POWER_LAW_PIECE. */
+/* Sets rank[i] = ts_power_law_rank(p, x[i]) for count <= TS_POWER_LAW_PIECE numbers. */
 #define TS_POWER_LAW_PIECE 256u
 void ts_power_law_ranks(const struct ts_power_law *p, const double *x, uint32_t count,
                         uint64_t *rank);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Draws of the generator: uniform or power-law indices, cells of planted blocks, or ratings. */
+/* Draws nonzeros for the generator: with uniform or power-law indices, in planted blocks, or as
+ * ratings. */
 #include "source/synth/synth.h"
 
 #include <math.h>
@@ -11,18 +12,18 @@
 #include "base/setting.h"
 #include "source/batch.h"
 
-#define MAX_CELLS (UINT64_C(1) << 62) /* the most cells that init_scatter supports */
+#define MAX_CELLS (UINT64_C(1) << 62) /* most cells for which init_scatter can make a bijection */
 
-/* The longest possible side of a block in a mode. Blocks share no row of a mode, unless the mode is
- * in `shared`. */
+/* Returns the longest possible side of a block in mode m. Blocks have separate rows in a mode,
+ * unless its bit is set in `shared`. */
 static uint64_t most_side(const struct ts_synth *s, uint32_t m, uint32_t shared)
 {
     return shared >> m & 1 ? s->dim[m] : s->dim[m] / s->planted;
 }
 
-/* Chooses the modes in which blocks may share rows, so that they can hold the nonzeros: none if
- * possible, otherwise the shortest modes, but never all. *most: nonzeros that the blocks can hold
- * then. */
+/* Chooses the modes in which blocks may share rows, so that they can hold all nonzeros: none if
+ * possible, otherwise the shortest modes, but never all. *most: nonzeros that the blocks can then
+ * hold. */
 static uint32_t share_modes(const struct ts_synth *s, double *most)
 {
     uint32_t shared = 0;
@@ -92,7 +93,7 @@ static void init_scatter(struct ts_scatter *c, uint64_t n, uint64_t key)
         c->round_key[round] = ts_mix(key + round);
 }
 
-/* Ratings have a cell each. */
+/* Prepares ratings, each of which has a cell of its own. */
 static int plan_ratings(struct ts_synth *s, struct ts_err *err)
 {
     uint64_t cells = 1;
@@ -149,14 +150,14 @@ static uint64_t scatter(const struct ts_scatter *c, uint64_t k)
     return k;
 }
 
-/* A uniform number in 0..n-1 from 64 random bits: the high half of their product with n. */
+/* Returns a uniform number in 0..n-1 from 64 random bits: the high half of their product with n. */
 static inline uint64_t below(uint64_t random, uint64_t n)
 {
     return (uint64_t)((unsigned __int128)random * n >> 64);
 }
 
-/* Entry k of the planted factor of mode m, block after block: its index and value. Blocks that
- * share rows have values of their own there. */
+/* Returns the index of entry k of the planted factor of mode m, and sets its value. Entries are
+ * counted block after block. Blocks that share a row have different values there. */
 static uint64_t planted_entry(const struct ts_synth *s, uint32_t m, uint64_t key, uint64_t k,
                               double *value)
 {
@@ -164,8 +165,8 @@ static uint64_t planted_entry(const struct ts_synth *s, uint32_t m, uint64_t key
     return scatter(&s->scatter[m], k % s->dim[m]);
 }
 
-/* Entry k of the dense factor of mode m, component after component: uniform, with mean 0, and such
- * that the values of the model have a variance of 1. */
+/* Returns entry k of the dense factor of mode m, counted component after component. It is uniform
+ * with mean 0, and scaled so that the values of the model have variance 1. */
 static double dense_entry(const struct ts_synth *s, uint32_t m, uint64_t key, uint64_t k)
 {
     const double u = 2 * ts_unit(ts_mix(ts_mix(key + m) + k)) - 1;
@@ -187,7 +188,7 @@ static double draw_normal(uint64_t state)
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
-/* Rating i: indices and value. */
+/* Returns the value of rating i, and sets its indices. */
 static double rating(const struct ts_synth *s, uint64_t i, uint64_t key, uint64_t state,
                      uint64_t *index)
 {
@@ -206,7 +207,7 @@ static double rating(const struct ts_synth *s, uint64_t i, uint64_t key, uint64_
     return sum + s->noise * draw_normal(state);
 }
 
-/* Cell i of the planted blocks: indices and value. */
+/* Returns the value of cell i of the planted blocks, and sets its indices. */
 static double planted_cell(const struct ts_synth *s, uint64_t i, uint64_t key, uint64_t state,
                            uint64_t *index)
 {
@@ -234,7 +235,7 @@ static double draw_value(const struct ts_synth *s, uint64_t state)
 
 #define PIECE TS_POWER_LAW_PIECE
 
-/* Column m of the indices of n draws. */
+/* Draws the indices in mode m of n nonzeros. */
 static void draw_indices(const struct ts_synth *s, uint32_t m, const uint64_t *state, uint32_t n,
                          uint64_t *index)
 {
@@ -255,8 +256,7 @@ static void draw_indices(const struct ts_synth *s, uint32_t m, const uint64_t *s
             index[i] = scatter(&s->scatter[m], index[i]);
 }
 
-/* Makes n draws, n <= PIECE: column after column, since most of the work is a loop without a
- * branch. */
+/* Makes n draws, n <= PIECE, column by column, as most of the work is in loops without a branch. */
 static void draw_piece(const struct ts_synth *s, uint64_t first, uint32_t n, struct ts_batch *b)
 {
     const uint64_t key = ts_mix(s->seed);
@@ -305,7 +305,8 @@ int ts_synth_tables_new(struct ts_synth *s, uint64_t most_bytes, uint32_t thread
 {
     for (uint32_t m = 0; m < s->order; m++) {
         const uint64_t n = s->dim[m];
-        /* making an entry of the table costs as much as a draw without it */
+        /* a table must have fewer entries than there are draws: an entry costs as much as a draw
+         * without it */
         if (s->power[m] == 0 || s->planted > 0 || s->nnz < n || n > UINT32_MAX ||
             n > most_bytes / sizeof *s->place[m])
             continue;

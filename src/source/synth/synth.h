@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* synth.h - synthetic tensors: draw number i is a function of the seed and i alone, so any number
- * of threads makes the same nonzeros.
+/* synth.h - makes synthetic tensors. Draw number i depends only on the seed and i, so any number of
+ * threads makes the same nonzeros.
  *
- * Indices are uniform, or follow a power law a in each mode: popularity rank k (from 1) is drawn
- * with probability about proportional to k^-a, and ranks are scattered over the mode by a fixed
- * bijection. Or a planted model of a given rank R: R dense blocks without a common cell, each the
- * outer product of positive vectors, every value times 1 + noise * (a normal number). A
- * decomposition of rank R then reaches a fit of about 1 - noise. Blocks have no slice in common
- * either, but where the nonzeros ask for more room: then they have rows in common in the shortest
- * modes, never in the longest. Or ratings: each nonzero another cell, all cells as likely, with the
- * value there of a dense model of rank R, whose values have mean 0 and standard deviation 1, and
- * noise times a normal number.
+ * There are three kinds. Independent indices: uniform, or with a power law of exponent a in each
+ * mode. Popularity rank k (from 1) is drawn with probability about proportional to k^-a, and ranks
+ * are scattered over the mode by a fixed bijection. A planted model of rank R: R dense blocks
+ * without a common cell. Each is the outer product of positive vectors, and every value is
+ * multiplied by 1 + noise * (a normal number). A decomposition of rank R then reaches a fit of
+ * about 1 - noise. Blocks share no slices, unless they need more room for the nonzeros: then they
+ * share rows in the shortest modes, never in the longest. Ratings: different cells, all equally
+ * likely. Values are those of a dense model of rank R, with mean 0 and standard deviation 1, plus
+ * noise * (a normal number).
  *
- *   owner    plain values, but for the tables of ts_synth_tables_new
+ *   owner    plain values, except the tables of ts_synth_tables_new
  *   units    nonzeros are draws: those that fall on one cell are merged later
  *   threads  pure
- *   errors   TS_EARG for laws that make no sense; TS_ENOMEM
+ *   errors   TS_EARG for invalid parameters; TS_ENOMEM
  */
 #ifndef TS_SOURCE_SYNTH_H
 #define TS_SOURCE_SYNTH_H
@@ -31,40 +31,41 @@
  * bits, repeated until the result is below n. */
 struct ts_scatter {
     uint64_t n, round_key[4];
-    uint32_t half; /* bits of one side */
+    uint32_t half; /* bits of each of the two halves */
 };
 
 struct ts_synth {
     uint32_t order;
     uint64_t dim[TS_MAX_ORDER];
     uint64_t nnz, seed;
-    double power[TS_MAX_ORDER];       /* exponent of each mode; 0: uniform */
-    uint64_t value_first, value_last; /* whole numbers, drawn uniformly; both 0: real, (0, 1] */
-    uint32_t planted;                 /* rank of the model, 0: none */
-    int ratings;                      /* the tensor is dense, and some of its cells are listed */
+    double power[TS_MAX_ORDER]; /* exponent of the power law of each mode; 0: uniform */
+    /* range of whole numbers, drawn uniformly; both 0: real values in (0, 1] */
+    uint64_t value_first, value_last;
+    uint32_t planted; /* rank of the model, 0: none */
+    int ratings;      /* 1: the nonzeros are ratings, some cells of a dense model */
     double noise;
     uint32_t value_bytes;
 
-    /* set by init */
-    uint64_t side[TS_MAX_ORDER]; /* sides of the planted blocks */
+    /* set by ts_synth_init */
+    uint64_t side[TS_MAX_ORDER]; /* sides of a planted block */
     struct ts_power_law law[TS_MAX_ORDER];
     struct ts_scatter scatter[TS_MAX_ORDER];
-    struct ts_scatter cell; /* scatters the cells of ratings */
+    struct ts_scatter cell; /* the bijection that scatters ratings over all cells */
 
-    uint32_t *place[TS_MAX_ORDER]; /* the bijections as tables; NULL: computed */
+    uint32_t *place[TS_MAX_ORDER]; /* bijections as tables; NULL: they are computed for each draw */
 };
 
-/* Checks the law and completes it. With a planted model, nnz becomes what the blocks hold: at most
- * as many as asked for, and some percent fewer where blocks do not divide evenly. TS_EARG where
- * there is no room for that many. */
+/* Checks the parameters and computes the other members. With a planted model, nnz becomes the
+ * number of cells of the blocks: at most as many as asked for, and a few percent fewer if they
+ * cannot be divided evenly. TS_EARG if there is no room for so many. */
 int ts_synth_init(struct ts_synth *s, struct ts_err *err);
 
-/* Entry k (below planted * side[mode]) of the planted factor of a mode: its index and value. It
- * belongs to component k / side[mode]. */
+/* Returns the index of entry k (below planted * side[mode]) of the planted factor of a mode, and
+ * sets its value. The entry belongs to component k / side[mode]. */
 uint64_t ts_synth_planted(const struct ts_synth *s, uint32_t mode, uint64_t k, double *value);
 
-/* Makes tables of the bijections, of at most most_bytes together, for modes where they make drawing
- * faster. The draws stay the same. */
+/* Makes tables of the bijections, of at most most_bytes in total, for the modes where they make
+ * drawing faster. The draws stay the same. */
 int ts_synth_tables_new(struct ts_synth *s, uint64_t most_bytes, uint32_t threads,
                         struct ts_err *err);
 void ts_synth_tables_free(struct ts_synth *s);

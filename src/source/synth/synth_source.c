@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads that draw batches and put them into the sink in any order. */
+/* Draws batches with several threads, and puts them into the sink in any order. */
 #include "source/synth/synth_source.h"
 #include "source/source_threads.h"
 
@@ -18,7 +18,7 @@ struct ts_synth_source {
     struct ts_synth synth;
     struct ts_sink to;
     uint32_t threads;
-    uint64_t next; /* batch, atomic */
+    uint64_t next; /* number of the next batch; atomic */
     struct worker *worker;
 };
 

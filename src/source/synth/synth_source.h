@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* synth_source.h - the generator's threads, as a source of nonzeros.
+/* synth_source.h - draws the nonzeros of the generator with several threads, as a source
+ * (source.h).
  *
  *   owner    the source owns its threads and batches
  *   units    draws
@@ -17,10 +18,10 @@
 
 struct ts_synth_source;
 
-/* How many threads, at most `threads`, can have their batches in `bytes`. */
+/* Returns how many threads, at most `threads`, can have their batches in `bytes` bytes. */
 uint32_t ts_synth_source_threads(const struct ts_synth *synth, uint32_t threads, uint64_t bytes);
 
-/* Tables for faster drawing take at most table_bytes. */
+/* Makes a source. Tables for faster drawing use at most table_bytes. */
 int ts_synth_source_new(const struct ts_synth *synth, uint32_t threads, uint64_t table_bytes,
                         struct ts_synth_source **ret, struct ts_err *err);
 void ts_synth_source_free(struct ts_synth_source *s); /* waits for the threads; NULL is fine */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* csv_field.h - the fields of a line of a table: between separators, or between blanks, some of
- * them in quotes.
+/* csv_field.h - finds the fields of a line of a table: between separators, or between blanks; some
+ * may be in quotes.
  *
- * What is done with every line of a text is inline.
+ * The functions that are called for every line are inline.
  *
  *   owner    fields point into the text
  *   threads  any
- *   errors   TS_EFORMAT, with a sentence without file and line
+ *   errors   TS_EFORMAT, with a message that does not name file and line
  */
 #ifndef TS_SOURCE_CSV_FIELD_H
 #define TS_SOURCE_CSV_FIELD_H
@@ -15,10 +15,10 @@
 
 #include "base/err.h"
 
-/* A field of a line: what stands in it, without quotes and blanks around. */
+/* The text of a field, without the quotes and blanks around it. */
 struct ts_csv_field {
     const char *begin, *end;
-    int doubled; /* quotes in it are doubled */
+    int doubled; /* 1: quotes in it are doubled */
 };
 
 static inline int ts_csv_is_end(const char *p)
@@ -36,9 +36,9 @@ static inline const char *ts_csv_skip_blanks(const char *p, char separator)
 /* Like ts_csv_next, for a field that begins with a quote. */
 int ts_csv_quoted(const char **p, char separator, struct ts_csv_field *f, struct ts_err *err);
 
-/* The field at *p, and behind it: *p at the separator or the end of the line. 1; 0 when a comment
- * or the end of the line came instead, which only blanks for separators allow. quotes: 0 takes them
- * as any other character. */
+/* Finds the field at *p, and sets *p to its end: the separator, or the end of the line. Returns 1,
+ * or a failure. If the separator is blanks: 0 if a comment or the end of the line comes first.
+ * quotes 0: quotes are ordinary characters. */
 static inline int ts_csv_next(const char **p, char separator, int quotes, struct ts_csv_field *f,
                               struct ts_err *err)
 {
@@ -71,7 +71,7 @@ static inline int ts_csv_next(const char **p, char separator, int quotes, struct
     return 1;
 }
 
-/* Behind a field: 1 and *p at the next one, 0 at the end of the line. */
+/* After a field: returns 1 with *p at the next field, or 0 at the end of the line. */
 static inline int ts_csv_go_on(const char **p, char separator)
 {
     if (**p == '\r')
@@ -82,11 +82,11 @@ static inline int ts_csv_go_on(const char **p, char separator)
     return 1;
 }
 
-/* Whether the text has a carriage return with no line feed behind it. */
+/* Whether the text has a carriage return that no line feed follows. */
 int ts_csv_has_return(const char *text, size_t bytes);
 
-/* TS_EFORMAT where a field without quotes has a carriage return: lines may end so. `at` is where
- * the field was looked for. */
+/* Returns TS_EFORMAT if an unquoted field contains a carriage return, which may be meant as the end
+ * of a line. `at` is where the search for the field began. */
 int ts_csv_check_return(const char *at, char separator, int quotes, const struct ts_csv_field *f,
                         struct ts_err *err);
 
@@ -94,13 +94,13 @@ int ts_csv_check_return(const char *at, char separator, int quotes, const struct
 #define TS_CSV_QUOTE 64
 const char *ts_csv_quote(const struct ts_csv_field *f, char buf[TS_CSV_QUOTE]);
 
-/* What a field says, without the quotes that are doubled in it; malloc'ed, NULL: no memory. */
+/* Returns a copy of a field in which doubled quotes are single, malloc'ed; NULL: out of memory. */
 char *ts_csv_copy(const struct ts_csv_field *f);
 
-/* Whether a field is nothing but digits. */
+/* Whether a field consists of digits only. */
 int ts_csv_is_digits(const struct ts_csv_field *f);
 
-/* Whether a field is digits that make an index. */
+/* Whether a field consists of digits whose number is a valid index. */
 int ts_csv_is_index(const struct ts_csv_field *f);
 
 #endif

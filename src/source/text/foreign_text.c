@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* foreign_text.c - the table of files of other programs. */
+/* foreign_text.c - lists the files of other programs that are refused, with advice. */
 #include "source/text/foreign_text.h"
 
 #include <string.h>
@@ -10,10 +10,10 @@
 #define FRAME(reader) \
     "in Python, pandas." reader "(FILE).to_csv(\"table.csv\", index=False) makes a table of it"
 
-/* The first row that fits counts. */
+/* The formats; the first one whose magic matches counts. */
 static const struct foreign {
     const char *magic;
-    size_t bytes; /* of the magic */
+    size_t bytes; /* number of bytes of the magic */
     const char *what, *how;
 } foreign[] = {
     { "PAR1", 4, "a Parquet file", FRAME("read_parquet") },
@@ -43,7 +43,7 @@ static const struct foreign {
       "a server may send one in place of a file: look at it, and download the file again" },
 };
 
-/* Text of two bytes a character, by its mark or by the NUL in every other byte. */
+/* Whether the text is UTF-16: it has a byte order mark, or NUL in every other byte. */
 static int is_utf16(const char *text, size_t bytes)
 {
     const size_t n = bytes < 64 ? bytes / 2 : 32;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* foreign_text.h - files that are no text of nonzeros, told by their first bytes: what they are,
- * and how to make a table of them.
+/* foreign_text.h - recognises files that are not text with nonzeros by their first bytes. Messages
+ * say what they are, and how to make a table of them.
  *
  *   owner    everything is the caller's
  *   threads  any
- *   errors   TS_EFORMAT with a sentence that begins with the name
+ *   errors   TS_EFORMAT with a message that begins with the name
  */
 #ifndef TS_SOURCE_FOREIGN_TEXT_H
 #define TS_SOURCE_FOREIGN_TEXT_H
@@ -13,10 +13,10 @@
 
 #include "base/err.h"
 
-/* 0, or a failure where a file that begins with these bytes, unpacked, cannot be text. */
+/* Returns 0, or a failure if a file that begins with these bytes (decompressed) cannot be text. */
 int ts_foreign_text_check(const char *name, const char *text, size_t bytes, struct ts_err *err);
 
-/* Like ts_foreign_text_check, for a zip archive, by the name of its first member. */
+/* Like ts_foreign_text_check, for a zip archive: the name of its first member tells what it is. */
 int ts_foreign_zip_fails(const char *name, const unsigned char *head, size_t bytes,
                          struct ts_err *err);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mm_text.c - a kind of text: MatrixMarket coordinate files, a matrix, so a tensor of two modes.
+/* mm_text.c - reads MatrixMarket coordinate files, a kind of text. A matrix is a tensor with two
+ * modes.
  *
- * The banner says what a line has: real and integer have a value, pattern has none (then it is 1).
- * symmetric and skew-symmetric list one triangle; the other is derived. The lines themselves are
- * parsed by tns_text.h. */
+ * The banner says what a line has: real and integer have a value, pattern has none (then it is
+ * 1). For symmetric and skew-symmetric matrices only one triangle is listed; the other is
+ * derived. The lines themselves are parsed by tns_text.h. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -11,7 +12,7 @@
 #include "source/text/text_kind.h"
 
 #define BANNER       "%%MatrixMarket"
-#define LONGEST_LINE 1024u /* the format's own limit */
+#define LONGEST_LINE 1024u /* bytes; the limit of the format itself */
 
 /* Whether a file begins with the banner. */
 static int has_banner(const char *text, size_t bytes)
@@ -95,7 +96,7 @@ static int take_sizes(const char *line, const struct ts_tns_rules *rules, struct
     return 0;
 }
 
-/* Parses banner, comments and sizes, which must all be in the text. */
+/* Parses the banner, comments and sizes. All must be in the text. */
 static int parse_header(void *form, struct ts_tns_rules *rules, const char *text, size_t bytes,
                         struct ts_tns_header *ret, uint64_t *line, struct ts_err *err)
 {
@@ -134,7 +135,7 @@ static int parse_header(void *form, struct ts_tns_rules *rules, const char *text
     return 1;
 }
 
-/* "1 2\n", and its mirror image. */
+/* Returns the most nonzeros in a text: each line "1 2\n" may also stand for its mirror image. */
 static uint64_t most_nonzeros(const struct ts_tns_rules *rules, size_t bytes)
 {
     (void)rules;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* number_text.c - digits, point and exponent to a decimal number. */
+/* number_text.c - converts digits, point and exponent to a decimal number. */
 #include "source/text/number_text.h"
 
 #include <string.h>
 #include <strings.h>
 
-#define MOST_EXPONENT 100000 /* beyond any number that anybody counts with */
+#define MOST_EXPONENT 100000 /* larger than any useful exponent */
 
 static int is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
 
-/* Parses "e+07" at p, up to end; 0 when it is no exponent. */
+/* Parses an exponent such as "e+07" from p to `end`. Returns 0 if it is none. */
 static int read_exponent(const char *p, const char *end, int32_t *ret)
 {
     int minus = 0;
@@ -68,7 +68,7 @@ int ts_number_read(const char *text, size_t n, struct ts_number *ret)
 
 int ts_number_floor(const struct ts_number *x, int32_t shift, int64_t *ret)
 {
-    const int32_t point = x->point - shift; /* digits before the point */
+    const int32_t point = x->point - shift; /* number of digits before the point */
     const int rest = x->n > 0 && (x->more || (int32_t)x->n > point);
     uint64_t v = 0;
     *ret = 0;
@@ -112,7 +112,7 @@ int ts_number_missing(const char *text, size_t n)
                                         "-1.#qnan", "\\n",      "missing" };
     if (n == 0)
         return 1;
-    if (is_digit(text[n - 1])) /* nearly all fields that are there */
+    if (is_digit(text[n - 1])) /* ends in a digit, as nearly all fields do that are not missing */
         return 0;
     for (; n > 0 && (text[n - 1] == ' ' || text[n - 1] == '\t'); n--)
         ;

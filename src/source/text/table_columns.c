@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* table_columns.c - what the columns of a table are: by what the user said, the header line, and a
- * sample of the lines. */
+/* table_columns.c - decides what the columns of a table are, from the user's options, the header
+ * line, and a sample of the lines. */
 #include "source/text/table_columns.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "source/text/table_sample.h"
 
 #define NO_COLUMN UINT32_MAX
-#define MOST_NAME ((size_t)64) /* bytes of a field that could be the name of a column */
+#define MOST_NAME ((size_t)64) /* most bytes of a field that could be the name of a column */
 
 static int is_word(const struct ts_csv_field *f, const char *word)
 {
@@ -44,7 +44,7 @@ static uint32_t column_numbered(const struct ts_table_sample *l, const char *tex
     return *text == '\0' && n >= 1 && n <= l->n_columns ? n - 1 : NO_COLUMN;
 }
 
-/* A column by its name, where there is a header, or its number. */
+/* Finds a column by its name in the header, if there is one, or by its number. */
 static int find_column(const struct ts_table *t, const struct ts_table_sample *l,
                        const char *setting, const char *name, uint32_t *ret, struct ts_err *err)
 {
@@ -65,7 +65,7 @@ static int find_column(const struct ts_table *t, const struct ts_table_sample *l
                    t->header == NULL ? ", and no header line that would name them" : "");
 }
 
-/* Whether this is the name of a field of the first line, and not the number of one. */
+/* Whether `name` is a field of the first line, and is not the number of a column. */
 static int names_field(const struct ts_table_sample *l, const char *name)
 {
     return name != NULL && column_named(l, name) != NO_COLUMN &&
@@ -95,7 +95,8 @@ static int has_header(const struct ts_table *t, const struct ts_table_sample *l)
         return t->plan.header == 1;
     if (names_in_header(&t->plan, l))
         return 1;
-    for (uint32_t c = 0; c < l->n_columns; c++) { /* a word above numbers or dates */
+    /* a column whose first field is a word, and whose others are numbers or dates */
+    for (uint32_t c = 0; c < l->n_columns; c++) {
         const struct ts_csv_field *f = &l->first[c];
         if (l->any[c] && !ts_table_is_missing(f) &&
             ((l->number[c] && !ts_table_is_number(&t->plan, f)) ||
@@ -105,8 +106,8 @@ static int has_header(const struct ts_table *t, const struct ts_table_sample *l)
     return 0;
 }
 
-/* Whether a field could be the name of a column: it begins with a letter, and has no characters
- * that addresses have and names of columns do not. */
+/* Whether a field could be the name of a column: it begins with a letter, and is not like an
+ * address, with '@' or "://". */
 static int like_a_name(const struct ts_csv_field *f)
 {
     const unsigned char c = f->begin < f->end ? (unsigned char)*f->begin : '\0';
@@ -116,8 +117,8 @@ static int like_a_name(const struct ts_csv_field *f)
            memmem(f->begin, n, "://", 3) == NULL;
 }
 
-/* Whether the first line, taken for data, may be a header all the same: each of its fields could be
- * a name, and none occurs again in its column. */
+/* Whether the first line, which is read as data, may be a header: each of its fields could be a
+ * name, and does not occur again in its column. */
 static int like_a_header(const struct ts_table *t, const struct ts_table_sample *l)
 {
     if (t->header != NULL || t->plan.header != 0 || l->n_lines == 0)
@@ -161,12 +162,12 @@ static int find_weight(struct ts_table *t, const struct ts_table_sample *l, stru
     return rc < 0 ? rc : take_role(t, column, TS_TABLE_WEIGHT, err);
 }
 
-/* The columns of the modes. */
+/* Finds the columns of the modes, and that of the values if the user names none. */
 static int find_modes(struct ts_table *t, const struct ts_table_sample *l, struct ts_err *err)
 {
     const struct ts_table_plan *p = &t->plan;
     const int by_name = p->n_columns == 0 && t->header != NULL && p->n_modes > 0;
-    uint32_t last = l->n_columns - 1; /* but for that of the weights */
+    uint32_t last = l->n_columns - 1; /* the last column that does not have the weights */
     int rc = 0;
     if (p->n_columns > 0 && p->n_modes > 0 && p->n_columns != p->n_modes)
         return ts_fail(
@@ -184,7 +185,8 @@ static int find_modes(struct ts_table *t, const struct ts_table_sample *l, struc
     }
     if (last > 0 && t->role[last] == TS_TABLE_WEIGHT)
         last--;
-    if (p->n_modes == 0 && p->value == NULL) { /* as in a .tns: the last one is the value */
+    /* as in a .tns file, the last column has the values */
+    if (p->n_modes == 0 && p->value == NULL) {
         t->value_column = last;
         t->role[last] = TS_TABLE_VALUE;
         if (l->any[last] && !l->number[last]) {
@@ -220,7 +222,7 @@ static int find_modes(struct ts_table *t, const struct ts_table_sample *l, struc
     return 0;
 }
 
-/* Columns that nobody named: one of them may be meant as the value, and that must be said. */
+/* Refuses columns without a role if the user has not said whether one of them has the values. */
 static int check_left(struct ts_table *t, const struct ts_table_sample *l, struct ts_err *err)
 {
     uint32_t left = 0, one = 0;
@@ -235,7 +237,7 @@ static int check_left(struct ts_table *t, const struct ts_table_sample *l, struc
     if (left == 1 && t->header == NULL && l->number[one] &&
         (one == l->n_columns - 1 ||
          (one == l->n_columns - 2 && t->role[one + 1] == TS_TABLE_WEIGHT))) {
-        t->value_column = one; /* as in a .tns */
+        t->value_column = one; /* as in a .tns file */
         t->role[one] = TS_TABLE_VALUE;
         return 0;
     }
@@ -275,7 +277,7 @@ static void take_text(struct ts_table_mode *mode)
     mode->whole = mode->look.open = 0;
 }
 
-/* The bins of a mode of times. What its numbers are is decided by the start of the first file. */
+/* Makes a mode one of times. The start of the first file decides which unit its numbers have. */
 static void take_bin(struct ts_table *t, const struct ts_table_sample *l, uint32_t m,
                      const struct ts_time_bin *bin)
 {
@@ -290,7 +292,7 @@ static void take_bin(struct ts_table *t, const struct ts_table_sample *l, uint32
     mode->bin.rule = ts_time_look_rule(&look, ts_time_bin_by_days(bin));
 }
 
-/* The unit that the user gives times; name: NULL means all modes of times. */
+/* Sets the unit of times that the user gives, for the mode `name`. NULL: for all modes of times. */
 static int take_unit(struct ts_table *t, const char *name, enum ts_time_unit unit,
                      struct ts_err *err)
 {
@@ -308,7 +310,7 @@ static int take_unit(struct ts_table *t, const char *name, enum ts_time_unit uni
                    name == NULL ? "" : " ", name == NULL ? "" : name);
 }
 
-/* Whether a mode's fields are numbers, names or times. */
+/* Decides whether the fields of each mode are numbers, names or times. */
 static int find_fields(struct ts_table *t, const struct ts_table_sample *l, struct ts_err *err)
 {
     const struct ts_table_plan *p = &t->plan;
@@ -353,7 +355,8 @@ static int find_fields(struct ts_table *t, const struct ts_table_sample *l, stru
         ts_table_decide(&t->mode[m], 0, 1);
         t->mode[m].look.open = 0;
     }
-    for (uint32_t i = 0; i < 2 * p->n_units; i++) { /* those of all modes, then those of one */
+    /* units of all modes first, then those of single modes, which override them */
+    for (uint32_t i = 0; i < 2 * p->n_units; i++) {
         const uint32_t u = i % p->n_units;
         const int rc = (p->timed[u] != NULL) == (i >= p->n_units)
                            ? take_unit(t, p->timed[u], p->unit[u], err)
@@ -380,7 +383,7 @@ static int keep_header(struct ts_table *t, const char *line, size_t bytes, struc
     return 0;
 }
 
-/* Whether the user said anything of the columns. */
+/* Whether the user has given any option about columns. */
 static int is_told(const struct ts_table_plan *p)
 {
     return p->header != 0 || p->n_modes > 0 || p->n_columns > 0 || p->value != NULL ||
@@ -435,7 +438,8 @@ const char *ts_table_column_name(const struct ts_table *t, uint32_t column, char
     return ts_csv_quote(&f, ret);
 }
 
-/* Whether the first line says what the header of the first file says, however it is written. */
+/* Whether the first line of a file has the same fields as the header of the first file, with or
+ * without quotes. */
 static int same_header(const struct ts_table *t, struct ts_table_sample *l)
 {
     const char *end;
@@ -448,8 +452,8 @@ static int same_header(const struct ts_table *t, struct ts_table_sample *l)
     return same;
 }
 
-/* Whether the first line has the names of the first file's header in another order, and no value
- * where one is. */
+/* Whether the first line of a file has the names of the first file's header in another order, and
+ * no number in the column of the values. */
 static int is_reordered(const struct ts_table *t, struct ts_table_sample *l)
 {
     const char *end;

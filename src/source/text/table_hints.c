@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* table_hints.c - what a table is that was not meant to be read so, and numbers with commas. */
+/* table_hints.c - recognises tables that are read with the wrong options, and reads numbers with
+ * decimal commas. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@ static int with_point(const struct ts_csv_field *f, char text[NUMBER_CHARS])
         return 0;
     memcpy(text, f->begin, n);
     text[comma - f->begin] = '.';
-    text[n] = '\n'; /* what ends a number */
+    text[n] = '\n'; /* the byte that ends a number */
     return 1;
 }
 
@@ -51,7 +52,7 @@ int ts_table_is_row_number(const struct ts_table *t, uint32_t column)
     return name != NULL && column == 0 && (*name == '\0' || strcmp(name, "Unnamed: 0") == 0);
 }
 
-/* How often a character stands in the line at p. */
+/* Returns how often a character is in the line at p. */
 static uint32_t count(const char *p, char c)
 {
     uint32_t n = 0;
@@ -102,7 +103,8 @@ int ts_table_is_matrix(const struct ts_csv_field *first, const struct ts_csv_fie
             return 0;
         fractions += !ts_table_is_whole(f, UINT64_MAX);
     }
-    if (n < 5 || fractions < 2 * (n - 1)) /* a place may be two or three such numbers */
+    /* two or three numbers with fractions may be coordinates of a place */
+    if (n < 5 || fractions < 2 * (n - 1))
         return 0;
     return ts_fail(err, TS_EFORMAT,
                    "numbers with fractions in every column: the lines seem to be rows of a matrix, "

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* table_late.c - what the start of a table does not tell of its columns: what those are in which
- * the start has nothing, and what is noticed while lines are parsed. */
+/* table_late.c - decides what columns are whose fields are all missing at the start of a table,
+ * and collects facts about fields while lines are parsed. */
 #include "source/text/table_columns.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ int ts_table_is_open(const struct ts_table *t)
     return 0;
 }
 
-/* The sample of the mode is over. */
+/* Decides what the fields of a mode are, when enough of them were seen. */
 static void close_look(struct ts_table_mode *mode)
 {
     struct ts_table_look *l = &mode->look;
@@ -44,7 +44,7 @@ static void look_at_field(struct ts_table_mode *mode, const struct ts_csv_field 
     ts_time_look_at(&l->time, f->begin, n);
 }
 
-/* Looks at the line at p; returns the start of the next one. */
+/* Looks at the fields of the line at p. Returns the start of the next line. */
 static const char *look_at_line(struct ts_table *t, const char *p, const char *end)
 {
     const char sep = t->plan.separator, *next = memchr(p, '\n', (size_t)(end - p));

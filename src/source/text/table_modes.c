@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* table_modes.c - what others ask about the modes of a table. */
+/* table_modes.c - returns what other modules need to know about the modes of a table. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +84,7 @@ uint32_t ts_table_width(const struct ts_table *t)
     return t->n_columns;
 }
 
-/* The names of all columns, malloc'ed; returns how many. */
+/* Copies the names of all columns, malloc'ed. Returns their number. */
 static uint32_t header_names(const struct ts_table *t, char **ret)
 {
     const char *p = t->header;
@@ -99,7 +99,7 @@ static uint32_t header_names(const struct ts_table *t, char **ret)
     return n;
 }
 
-/* Whether a name tells its column from all others. */
+/* Whether no other column has the same name. */
 static int tells(char *const *name, uint32_t n, uint32_t column)
 {
     for (uint32_t c = 0; c < n; c++)

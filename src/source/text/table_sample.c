@@ -107,7 +107,7 @@ int ts_table_sample_take(const struct ts_table *t, const char *text, size_t byte
         rc = ts_table_split(p, &t->plan, ret->second, TS_TABLE_MAX_COLUMNS, &n, &p, err);
         if (rc < 0 && ret->n_lines == 0 && !t->known) {
             ret->line_of_first += 1 + blank;
-            return rc; /* without it nothing tells a header */
+            return rc; /* without the first line, it cannot be decided whether there is a header */
         }
         if (rc < 0)
             break; /* the parser will report the error */

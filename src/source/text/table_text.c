@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* table_text.c - parses lines of a table to nonzeros. */
+/* table_text.c - parses lines of a table, and makes nonzeros of them. */
 #include "source/text/table_text.h"
 
 #include <math.h>
@@ -14,7 +14,8 @@
 #include "source/text/text_kind.h"
 #include "source/text/tns_number.h"
 
-/* Each mode has a column of at least a byte and its separator. */
+/* Returns the most nonzeros in a text: each mode has a column of at least one byte and a
+ * separator. */
 uint64_t ts_table_room(const struct ts_tns_rules *rules, size_t bytes)
 {
     return bytes / (2 * rules->order) + 1;
@@ -26,13 +27,13 @@ struct parser {
     const char *text;
     char *side;
     size_t n_side;
-    int returns; /* some carriage return has no line feed behind it */
+    int returns; /* 1: a carriage return is not followed by a line feed */
     uint64_t least[TS_MAX_ORDER];
     struct ts_table_facts facts[TS_MAX_ORDER];
 };
 
-/* Most digits of a large number, such as "1e19", that becomes a name: that name takes several
- * times the room of the text. */
+/* Most digits of a whole number such as "1e19" that becomes a name. The side text has several times
+ * the room of the text for such names. */
 #define MOST_DIGITS 20u
 
 uint32_t ts_table_side(const struct ts_table *t)
@@ -56,8 +57,8 @@ static void add_fact(struct parser *p, uint32_t m, enum ts_table_fact fact,
     of->n[fact]++;
 }
 
-/* Whether a field is digits, e, digits: a number such as 1e5, or a code. Numbers that programs
- * write this way have a point or a sign. */
+/* Whether a field is digits, 'e', digits, such as 1e5. It may be a code: numbers that programs
+ * write have a point or a sign. */
 static int may_be_code(const struct ts_csv_field *f)
 {
     struct ts_csv_field part = *f;
@@ -73,7 +74,8 @@ static int may_be_code(const struct ts_csv_field *f)
     return ts_csv_is_digits(&part);
 }
 
-/* Copies a field to the side text with doubled quotes made single. The copy ends with a 0. */
+/* Copies a field to the side text, with single quotes instead of doubled ones. The copy ends with
+ * NUL. */
 static void copy_aside(struct parser *p, struct ts_csv_field *f)
 {
     char *at = p->side + p->n_side, *const first = at;
@@ -81,7 +83,7 @@ static void copy_aside(struct parser *p, struct ts_csv_field *f)
         *at++ = *q;
         q += *q == '"';
     }
-    *at = '\0'; /* in the place of the closing quote */
+    *at = '\0'; /* there is room for it, as the field had a closing quote */
     f->begin = first;
     f->end = at;
     p->n_side = (size_t)(at + 1 - p->side);
@@ -131,8 +133,8 @@ static int take_missing(const struct parser *p, uint32_t column, uint8_t role,
                           f->begin, f->end, err);
 }
 
-/* Reads a whole number. A number too large for an index becomes a name: its digits, whatever the
- * notation. */
+/* Reads a whole number. If it is too large for an index, it becomes a name: its digits, in whatever
+ * notation it was written. */
 static int take_whole(struct parser *p, uint32_t m, const struct ts_csv_field *f, uint64_t *ret,
                       struct ts_err *err)
 {
@@ -161,7 +163,7 @@ static int take_whole(struct parser *p, uint32_t m, const struct ts_csv_field *f
     return 1;
 }
 
-/* Counts what names look like that the user did not call text. */
+/* Counts names that look like numbers, for notes. Not for modes that the user has called text. */
 static void look_at_name(struct parser *p, uint32_t m, const struct ts_csv_field *f)
 {
     const char c = *f->begin;
@@ -185,8 +187,7 @@ static int take_name(struct parser *p, uint32_t m, const struct ts_csv_field *f,
     const size_t n = (size_t)(f->end - f->begin);
     if (n > TS_STRING_MAX)
         return mode_fails(p, m, "a name of more than 4095 bytes", err);
-    if (memchr(f->begin, '\0', n) !=
-        NULL) /* names are strings of C in the library, and end there */
+    if (memchr(f->begin, '\0', n) != NULL) /* for users of the library, names end at a NUL byte */
         return mode_fails(p, m, "a name with a NUL byte", err);
     if (p->t->mode[m].whole && !aside && !ts_csv_is_digits(f)) {
         const int rc = take_whole(p, m, f, ret, err);
@@ -357,7 +358,7 @@ static int parse_line(struct parser *p, const char *q, const char **stop, struct
     return added;
 }
 
-/* Looks up the names of nonzeros [first, end). */
+/* Looks up the names of nonzeros first .. end - 1. */
 static void find_names(const struct parser *p, struct ts_batch *b, uint64_t first, uint64_t end)
 {
     for (uint32_t m = 0; m < b->order; m++) {
@@ -433,7 +434,7 @@ static int kind_header(void *form, struct ts_tns_rules *rules, const char *text,
     return ts_table_header(form, text, bytes, ret, line, err);
 }
 
-/* Called where ts_table_header found no line: returns whether there is any text. */
+/* Called if ts_table_header found no line: returns 1 if there is any text. */
 static uint32_t kind_fields(const char *text, size_t bytes, uint64_t *n_lines)
 {
     for (size_t i = 0; i < bytes; i++) {

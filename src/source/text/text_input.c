@@ -15,28 +15,31 @@
 
 struct ts_text_input {
     const char *const *paths;
-    uint32_t n_paths, next_path; /* next_path - 1 is open */
+    uint32_t n_paths, next_path; /* next_path - 1 is the number of the open file */
     size_t piece_bytes;
-    uint64_t total_bytes, done_bytes; /* bytes on disk; done: of files that were closed */
+    /* bytes on disk of all files, and of the files that were closed */
+    uint64_t total_bytes, done_bytes;
     const volatile sig_atomic_t *stop;
-    struct ts_byte_input *first; /* paths[0], open already; NULL: it is not, or was taken */
-    struct ts_byte_input *open;  /* NULL: no file is open */
+    struct ts_byte_input *first; /* paths[0] if it is open already; NULL: it is not, or was taken */
+    struct ts_byte_input *open;  /* the open file; NULL: none */
     int started;
-    uint64_t unpack_bytes; /* most memory for decompression */
-    uint64_t cut_bytes;    /* bytes of the open file read but not given: a gap cut their line */
+    uint64_t unpack_bytes; /* most bytes of memory for decompression */
+    /* bytes of the open file that were read but belong to lines cut by a gap, and were not given */
+    uint64_t cut_bytes;
     struct ts_file_sample sample;
-    int after_gap; /* what is read next begins within a line */
+    int after_gap; /* 1: the next bytes begin inside a line */
     char *carry;   /* the start of an incomplete line */
     size_t n_carry;
 
-    /* a part of each file: n_parts is 0 without */
+    /* the part of each file that is read; n_parts 0: whole files */
     uint32_t part, n_parts;
-    uint64_t at, begin, end; /* of the open file: where the next piece begins, and the part */
-    int past, jumped;        /* the rest before the part may be skipped, and was */
-    struct skip *skip;       /* of each file */
+    uint64_t at, begin, end; /* positions in the open file: of the next piece, and of the part */
+    /* 1: bytes before the part are not needed any more; 1: they were skipped */
+    int past, jumped;
+    struct skip *skip; /* for each file, the bytes that were skipped */
 };
 
-/* Bytes of a file that were not read, whole lines. */
+/* A range of bytes of a file that were not read. It consists of whole lines. */
 struct skip {
     uint64_t from, to;
 };
@@ -68,7 +71,7 @@ int ts_text_input_open(const char *const paths[], uint32_t n_paths, size_t piece
     return 0;
 }
 
-/* Bytes of the open file that were read, as stored on disk. */
+/* Returns the number of bytes of the open file that were read, as stored on disk. */
 static uint64_t disk_bytes(const struct ts_text_input *in)
 {
     return ts_byte_input_position(in->open) - in->cut_bytes;
@@ -167,7 +170,7 @@ uint64_t ts_text_input_total(const struct ts_text_input *in)
     return in->total_bytes;
 }
 
-/* Part k of n of the file that was opened. */
+/* Sets the range of this part in the open file. Of a packed file it is everything or nothing. */
 static void begin_part(struct ts_text_input *in)
 {
     const uint64_t size = ts_byte_input_size(in->open), n = in->n_parts, k = in->part;
@@ -201,8 +204,8 @@ static int open_file(struct ts_text_input *in, struct ts_err *err)
     return 0;
 }
 
-/* Goes on where the part begins, or where the file ends. The part's first line is the first one
- * behind a line feed at or after the byte before it. */
+/* Skips the bytes before the part. Reading continues one byte before the part, because its first
+ * line follows the first line feed from there on. */
 static void jump(struct ts_text_input *in)
 {
     const uint64_t read = in->at + in->n_carry;
@@ -216,8 +219,8 @@ static void jump(struct ts_text_input *in)
     in->after_gap = 1;
 }
 
-/* Where the first line begins that is at byte `limit` of the file or behind it; the piece begins at
- * `at`. */
+/* Returns the offset in a piece of the first line that begins at byte `limit` of the file or later.
+ * The piece begins at byte `at` of the file. */
 static size_t first_line(const char *text, size_t bytes, uint64_t at, uint64_t limit)
 {
     const char *end;
@@ -229,7 +232,7 @@ static size_t first_line(const char *text, size_t bytes, uint64_t at, uint64_t l
     return end == NULL ? bytes : (size_t)(end + 1 - text);
 }
 
-/* What of a piece is in the part. */
+/* Sets the bytes of a piece that belong to this part. */
 static void own_lines(struct ts_text_input *in, const char *text, struct ts_text_piece *piece)
 {
     piece->own = 0;
@@ -241,7 +244,7 @@ static void own_lines(struct ts_text_input *in, const char *text, struct ts_text
     in->at += piece->bytes;
 }
 
-/* After a piece of a sample: skips a gap, or goes to the next file. */
+/* After a piece of a sample: skips bytes, or closes a packed file of which enough was read. */
 static void leave_out(struct ts_text_input *in, size_t piece)
 {
     if (ts_byte_input_packed(in->open)) {
@@ -255,7 +258,7 @@ static void leave_out(struct ts_text_input *in, size_t piece)
     }
 }
 
-/* Drops the rest of a line that a gap has cut; returns the bytes left. */
+/* Drops the rest of a line that a gap has cut. Returns the number of bytes left. */
 static size_t drop_cut_line(struct ts_text_input *in, char *buf, size_t have)
 {
     const char *end = memchr(buf, '\n', have);

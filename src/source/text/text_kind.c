@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* text_kind.c - the table of the kinds of text. */
+/* text_kind.c - finds the kind of a text in the table of kinds. */
 #include "source/text/text_kind.h"
 
 #include <string.h>

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* text_kind.h - the kinds of text that nonzeros come in: a table of how each is recognised, and of
- * its header and lines.
+/* text_kind.h - lists the kinds of text with nonzeros: how each is recognised, and the functions
+ * that parse its header and lines.
  *
  * Text of every kind is read in pieces of whole lines, which threads parse at the same time
- * (text_source.h). A kind says what comes before the first nonzero and what a line means. A new
+ * (text_source.h). A kind defines what comes before the first nonzero, and what a line means. A new
  * kind is a file like mm_text.c, which defines ts_text_NAME, and a row in TS_TEXT_KINDS. The build,
- * the default name of its result, the fuzzer and tests/source/check_text_kind.c go over the table.
+ * the default name of its result, the fuzzer and tests/source/check_text_kind.c use all rows of the
+ * table.
  *
- *   owner    text and batch are the caller's; `form` is what the kind keeps of the whole input
+ *   owner    text and batch are the caller's; `form` is the state of the kind for the whole input
  *   threads  header from one at a time; parse is called from many with a header known
- *   errors   TS_EFORMAT, TS_ELIMIT or TS_EARG with a sentence that has no file and line in front:
- *            the caller knows them (*line, from 1, within the text)
+ *   errors   TS_EFORMAT, TS_ELIMIT or TS_EARG with a message that does not begin with file and
+ *            line: the caller adds them (*line counts from 1, within the text)
  */
 #ifndef TS_SOURCE_TEXT_KIND_H
 #define TS_SOURCE_TEXT_KIND_H
@@ -22,7 +23,7 @@
 #include "source/batch.h"
 #include "source/text/tns_text.h"
 
-/* The table, in the order in which kinds are asked whether a text is theirs. The last one takes any
+/* The rows of the table, in the order in which the kinds are tried. The last one accepts any
  * text. */
 #define TS_TEXT_KINDS(KIND) \
     KIND(mm)                \
@@ -33,41 +34,41 @@
 enum ts_text_kind_number { TS_TEXT_KINDS(TS_TEXT_KIND_NUMBER) TS_TEXT_N_KINDS };
 
 struct ts_text_kind {
-    enum ts_text_kind_number number; /* its row */
-    const char *name;                /* as in "a ... file" */
+    enum ts_text_kind_number number; /* number of its row */
+    const char *name;                /* for messages: "a ... file" */
 
-    /* Endings of names of such files, up to NULL. The default name of a result leaves them out. */
+    /* File name endings of this kind, up to NULL. The default name of a result leaves them out. */
     const char *ending[4];
 
-    /* A file of this kind: the nonzeros (0, 0) = 1 and (1, 2) = 2.5 of a matrix, indices from 1.
-     * What no first byte tells (a table) is told by the separator ','. For tests. */
+    /* For tests: a file of this kind with the nonzeros (0, 0) = 1 and (1, 2) = 2.5 of a matrix, and
+     * indices from 1. A table has the separator ',', which its first bytes do not tell. */
     const char *example;
 
-    /* Memory of a parsing thread, for each byte of a piece, the text included. */
+    /* Bytes of memory that a parsing thread needs for each byte of a piece, the text included. */
     uint32_t cost;
 
-    /* Bytes of memory that parse needs of its own for each byte of a piece. NULL: none. */
+    /* Returns the bytes of side text that parse needs for each byte of a piece. NULL: none. */
     uint32_t (*side)(const void *form);
 
-    /* Whether a file that begins with this text is of this kind. NULL: only the user's options
-     * choose the kind. */
+    /* Whether a file that begins with this text is of this kind. NULL: only options can choose this
+     * kind. */
     int (*recognise)(const char *text, size_t bytes);
 
-    /* Parses the start of a file: what comes before the first nonzero. Returns 1 and fills order,
-     * bytes and lines (and sizes where ret->sized); 0 when there is nothing, and then ret->bytes is
-     * the length of a byte order mark; negative when it is wrong. *rules are those of this file
-     * from here on. */
+    /* Parses the start of a file: what comes before the first nonzero. Returns 1 and fills
+     * order, bytes and lines (and sizes where ret->sized); 0 if there is nothing, and then
+     * ret->bytes is the length of a byte order mark; negative if it is wrong. *rules then apply
+     * to this file. */
     int (*header)(void *form, struct ts_tns_rules *rules, const char *text, size_t bytes,
                   struct ts_tns_header *ret, uint64_t *line, struct ts_err *err);
 
-    /* Number of fields of the first line that has any, for files without a header
+    /* Returns the number of fields of the first line that has any, for files without a header
      * (ts_tns_fields). */
     uint32_t (*fields)(const char *text, size_t bytes, uint64_t *n_lines);
 
-    /* The most nonzeros in this many bytes of text. */
+    /* Returns the most nonzeros in this many bytes of text. */
     uint64_t (*room)(const struct ts_tns_rules *rules, size_t bytes);
 
-    /* Parses whole lines (ts_tns_parse); `side` is NULL unless the kind needs it. */
+    /* Parses whole lines (ts_tns_parse). `side` is the side text; NULL if the kind needs none. */
     int (*parse)(void *form, char *side, const struct ts_tns_rules *rules, const char *text,
                  size_t bytes, struct ts_batch *b, uint64_t *line, struct ts_err *err);
 };
@@ -77,13 +78,13 @@ TS_TEXT_KINDS(TS_TEXT_KIND_DECLARE)
 
 const struct ts_text_kind *ts_text_kind_of(enum ts_text_kind_number number);
 
-/* The kind of a file that begins with this text. */
+/* Returns the kind of a file that begins with this text. */
 const struct ts_text_kind *ts_text_kind_find(const char *text, size_t bytes);
 
-/* Whether names of files of some kind end like this (".tns"). */
+/* Whether file names of some kind have this ending (".tns"). */
 int ts_text_kind_has_ending(const char *ending);
 
-/* Bytes of memory aside for each byte of a piece (`side`), or 0. */
+/* Returns the bytes of side text for each byte of a piece; 0: none. */
 static inline uint32_t ts_text_kind_side(const struct ts_text_kind *kind, const void *form)
 {
     return kind->side == NULL ? 0 : kind->side(form);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks the number of modes that a first line gives, and looks on where it leaves columns open. */
+/* Checks the number of modes that the first line gives, and searches later lines for columns that
+ * are empty at first. */
 #include "source/text/text_order.h"
 
 #include <inttypes.h>
@@ -13,7 +14,7 @@
 #include "source/text/text_input.h"
 #include "source/text/tns_text.h"
 
-/* Says what a first line with one field may be. */
+/* Returns a hint for the message about a first line with only one field. */
 static const char *one_field_hint(const char *line, const char *end)
 {
     const char *next = memchr(line, '\n', (size_t)(end - line));

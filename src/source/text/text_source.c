@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads that take pieces of text in turn, parse them and put the nonzeros into the sink.
- * Reading, parsing and naming stay in one file, because one lock protects the state of all. */
+/* Reads text with several threads: they take pieces in turn, parse them, and put the nonzeros
+ * into the sink. Reading, parsing and naming stay in one file, because one lock protects the
+ * state of all. */
 #include "source/text/text_source.h"
 
 #include <errno.h>
@@ -22,40 +23,44 @@ struct worker {
     struct ts_source_thread thread;
     struct ts_text_source *source;
     struct ts_batch batch;
-    char *text, *side; /* side: memory as large as the text, which the kind of text uses */
+    char *text, *side; /* the piece, and the side text that the kind of text uses */
 };
 
 struct ts_text_source {
     struct ts_files_plan plan;
-    const struct ts_text_kind *kind; /* the kind of the first file, and so of all */
+    const struct ts_text_kind *kind; /* the kind of the first file, which all must have */
     void *form;
     struct ts_tns_rules rules;
     struct ts_text_input *input;
     struct ts_sink to;
     struct worker *worker; /* array of plan.threads workers */
-    uint32_t threads;      /* work */
+    uint32_t threads;      /* number of workers in use */
 
-    pthread_mutex_t lock;         /* protects what follows and the input */
-    struct ts_text_piece pending; /* read by open into worker[0].text, not parsed yet */
-    uint64_t pending_lines;       /* lines of that file before it, all comments */
+    pthread_mutex_t lock; /* protects the members below and the input */
+    /* the first piece, in worker[0].text: read to find the order, but not parsed yet */
+    struct ts_text_piece pending;
+    /* number of lines of its file before it, which all are comments */
+    uint64_t pending_lines;
     uint64_t next_number;
-    int ended;                /* the input has ended, or failed */
-    int at_start;             /* 1: only comments so far, a header may follow */
-    uint64_t done_bytes;      /* atomic: progress reads it without the lock */
-    struct file_count *count; /* of each file */
+    int ended; /* 1: the input has ended, or failed */
+    /* 1: the file had only comments so far, so that a header may follow */
+    int at_start;
+    /* bytes on disk that were read; atomic: progress reads it without the lock */
+    uint64_t done_bytes;
+    struct file_count *count; /* counts of nonzeros, for each file */
 
-    /* for names (names.h): when all pieces are read, one thread gives the indices; then all threads
-     * bring the nonzeros that waited for them */
+    /* For names (names.h): when all pieces are read, one thread gives names their indices. Then all
+     * threads pass on the nonzeros that waited. */
     struct ts_names *names;
     pthread_cond_t read;
-    uint32_t reading; /* threads that still read */
+    uint32_t reading; /* number of threads that still read */
     enum { NAMES_OPEN, NAMES_ENDING, NAMES_KNOWN, NAMES_BROKEN } names_state;
 };
 
 struct file_count {
     int has_header;
     uint64_t header_nnz;
-    uint64_t n_read; /* atomic */
+    uint64_t n_read; /* nonzeros read of the file; atomic */
 };
 
 static const char *name_of(const struct ts_text_source *s, uint32_t file)
@@ -75,7 +80,7 @@ const struct ts_text_kind *ts_text_source_kind(const struct ts_text_source *s)
 
 /* ------------------------------------------------------------------ opening */
 
-/* Reads the next piece. A binary file behind text files is refused, with its name. */
+/* Reads the next piece. Refuses a binary file among text files. */
 static int next_piece(struct ts_text_source *s, char *text, struct ts_text_piece *ret,
                       struct ts_err *err)
 {
@@ -96,8 +101,8 @@ static int next_piece(struct ts_text_source *s, char *text, struct ts_text_piece
                    name_of(s, ret->file), kind->name, name_of(s, 0));
 }
 
-/* Takes the sizes of a header, or checks them against those known. Under the lock, or before there
- * are threads. */
+/* Takes the sizes from a header, or compares them with those known. To be called under the lock, or
+ * before there are threads. */
 static int take_header(struct ts_text_source *s, const struct ts_tns_header *h, uint32_t file,
                        struct ts_err *err)
 {
@@ -134,8 +139,8 @@ static int check_order(const struct ts_text_source *s, const char *first, uint64
     return rc < 0 ? rc : 1;
 }
 
-/* Finds the order from the first line of the pending piece that is no comment: a header, or the
- * number of its fields. Returns 1, or 0 if there is no such line. */
+/* Finds the order from the first line of the pending piece that is no comment: it is a header, or
+ * its fields are counted. Returns 1, 0 if there is no such line, or a failure. */
 static int order_of_piece(struct ts_text_source *s, struct ts_err *err)
 {
     const char *const text = s->worker[0].text, *first, *end;
@@ -165,14 +170,15 @@ static int order_of_piece(struct ts_text_source *s, struct ts_err *err)
         first = (const char *)memchr(first, '\n', s->pending.bytes) + 1;
     end = memchr(first, '\n', (size_t)(text + s->pending.bytes - first));
     line = s->pending_lines + before + 1;
-    rc = ts_tns_check_returns(first, end, &why); /* before this counts as one line of many fields */
+    /* carriage returns would make several lines look like one */
+    rc = ts_tns_check_returns(first, end, &why);
     if (rc < 0)
         return ts_fail(err, rc, "%s:%" PRIu64 ": %s", name_of(s, s->pending.file), line, why.text);
     s->rules.order = fields - 1;
     return check_order(s, first, line, err);
 }
 
-/* Reads pieces until one gives the order. */
+/* Reads pieces until one of them gives the order. */
 static int find_order(struct ts_text_source *s, struct ts_err *err)
 {
     for (;;) {
@@ -199,10 +205,11 @@ static int find_order(struct ts_text_source *s, struct ts_err *err)
     }
 }
 
-/* Chooses as many threads as there is memory for: it depends on the kind of text. */
+/* Chooses the number of threads, at most as many as there is memory for. It depends on the kind of
+ * text. */
 static void choose_threads(struct ts_text_source *s, uint32_t side)
 {
-    const uint32_t more = side > 1 ? side - 1 : 0; /* `cost` has one byte of it */
+    const uint32_t more = side > 1 ? side - 1 : 0; /* `cost` includes one byte of side text */
     const uint64_t each = (uint64_t)(s->kind->cost + more) * s->plan.piece_bytes;
     const uint64_t n = s->plan.read_bytes / each;
     s->threads = n < 1 ? 1 : n < s->plan.threads ? (uint32_t)n : s->plan.threads;
@@ -309,8 +316,8 @@ static void take_own(struct worker *w, const struct ts_text_piece *piece, size_t
     *skip = piece->own;
 }
 
-/* Takes the next piece from the input. Returns 1 with a piece, 0 at the end, or a negative code
- * after a failure at *number. */
+/* Takes the next piece from the input. Returns 1, 0 at the end, or a failure, which has the number
+ * *number. */
 static int take_piece(struct ts_text_source *s, struct worker *w, struct ts_text_piece *piece,
                       struct ts_tns_rules *rules, size_t *skip, uint64_t *line, uint64_t *number,
                       struct ts_err *err)
@@ -362,12 +369,12 @@ static int take_piece(struct ts_text_source *s, struct worker *w, struct ts_text
     return rc < 0 ? rc : 1;
 }
 
-/* A piece that a thread parses, and its place. */
+/* A piece that a thread parses, and its position. */
 struct job {
     struct worker *w;
     struct ts_text_piece piece;
     struct ts_tns_rules rules;
-    size_t skip; /* bytes of the header */
+    size_t skip; /* bytes of the header, which are not parsed */
     uint64_t number, line, before;
 };
 
@@ -386,7 +393,8 @@ static int parse_job(struct job *j, struct ts_err *err)
     return rc;
 }
 
-/* The number of a line in its file. `line` is counted from the first byte that was read. */
+/* Returns the number of a line in its file. `line` counts from the first byte that was read, as
+ * lines may have been skipped. */
 static uint64_t line_of(struct ts_text_source *s, const struct ts_text_piece *piece, uint64_t line)
 {
     if (line > 0 && piece->skipped) {
@@ -407,8 +415,8 @@ static int parse_again(void *arg, struct ts_err *err)
     return parse_job(j, err);
 }
 
-/* Replaces the names of a batch by their indices. If these are not known yet, sets the batch aside
- * until all text is read, and empties it. */
+/* Replaces the names of a batch by their indices. If some are not known before the end, writes the
+ * batch to the file of waiting nonzeros, and empties it. */
 static int give_names(struct job *j, uint64_t generation, struct ts_err *err)
 {
     struct worker *w = j->w;
@@ -416,7 +424,7 @@ static int give_names(struct job *j, uint64_t generation, struct ts_err *err)
     int64_t wait;
     int rc = ts_names_turn(s->names, j->number, generation, &w->batch, w->text + j->skip, w->side,
                            parse_again, j, &wait, err);
-    j->line = 0; /* the failure is not that of a line */
+    j->line = 0; /* a failure here does not belong to a line */
     if (rc < 0 || wait < 0)
         return rc;
     rc = ts_names_wait(s->names, &w->batch, wait, err);
@@ -428,8 +436,8 @@ static int give_names(struct job *j, uint64_t generation, struct ts_err *err)
     return rc;
 }
 
-/* Reads and parses the next piece. Returns 1, 0 at the end, or a negative code after a failure
- * that was reported to the sink. */
+/* Reads and parses the next piece. Returns 1, 0 at the end, or a failure that was reported to the
+ * sink. */
 static int read_piece(struct worker *w)
 {
     struct ts_text_source *s = w->source;
@@ -470,8 +478,8 @@ static int read_piece(struct worker *w)
     return s->to.put(s->to.self, j.number, &w->batch) < 0 ? -1 : 1;
 }
 
-/* Called when no thread reads any more. One thread gives all names their indices, the others wait.
- * Returns whether that succeeded. */
+/* Called when no thread reads any more. One thread gives all names their indices, while the others
+ * wait. Returns whether that succeeded. */
 static int end_names(struct ts_text_source *s)
 {
     struct ts_err why;
@@ -505,7 +513,7 @@ static void stop_reading(struct ts_text_source *s, int failed)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Passes the nonzeros that were set aside to the sink. Their names have indices now. */
+/* Passes the nonzeros that waited for indices to the sink. */
 static void bring_waiting(struct worker *w)
 {
     struct ts_text_source *s = w->source;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* text_source.h - text files parsed by many threads, as a source of nonzeros.
+/* text_source.h - parses text files with many threads, as a source of nonzeros (source.h).
  *
  * Threads take pieces of text in turn, parse them at the same time, and put the nonzeros into the
- * sink in the order of the text. So line numbers in sentences are right, and the first mistake is
+ * sink in the order of the text. So line numbers in messages are right, and the first mistake is
  * reported.
  *
  *   owner    the source owns its threads, buffers and files
  *   units    bytes of text
  *   threads  open, start, stop and close from one
- *   errors   0 or a negative ts_code; what goes wrong in a thread goes to the sink
+ *   errors   0 or a negative ts_code; failures in threads are reported to the sink
  */
 #ifndef TS_SOURCE_TEXT_SOURCE_H
 #define TS_SOURCE_TEXT_SOURCE_H
@@ -25,38 +25,40 @@
 
 struct ts_text_source;
 
-/* Text that a thread reads at a time; a line must fit. */
+/* Bytes of text that a thread reads at a time, at least and at most. A line must fit. */
 #define TS_TEXT_MIN_PIECE ((size_t)64 << 10)
 #define TS_TEXT_MAX_PIECE ((size_t)512 << 10)
 
-/* Memory of each thread: the text, and a batch for the most nonzeros that it can hold. */
+/* Returns the memory of each thread: for the text, and for a batch of the most nonzeros that it can
+ * hold. */
 static inline size_t ts_text_source_bytes(size_t piece_bytes)
 {
     return 5 * piece_bytes;
 }
 
-/* Reads up to the first nonzero, which gives the order, and parses an sptensor header. */
+/* Opens the files, and reads up to the first nonzero, which gives the order. Parses a header if
+ * there is one. */
 int ts_text_source_open(const struct ts_files_plan *plan, struct ts_text_source **ret,
                         struct ts_err *err);
-void ts_text_source_close(struct ts_text_source *s); /* after stop; NULL is fine */
+void ts_text_source_close(struct ts_text_source *s); /* to be called after stop; s may be NULL */
 
-/* The kind of its text (text_kind.h). */
+/* Returns the kind of the text (text_kind.h). */
 struct ts_text_kind;
 const struct ts_text_kind *ts_text_source_kind(const struct ts_text_source *s);
 
 const struct ts_tns_rules *ts_text_source_rules(const struct ts_text_source *s);
 
-/* To be called before start: the object that turns names into indices. The source does not own
- * it. */
+/* To be called before start: sets the object that gives names their indices. The source does not
+ * own it. */
 void ts_text_source_names(struct ts_text_source *s, struct ts_names *names);
 
-/* The source. Started once more after its names were told (names.h), it brings the nonzeros that
- * waited. Its check: each file had as many nonzeros as its header says; for a sample, at most as
- * many. */
+/* Returns the source. If it is started again after ts_names_told, it passes on the nonzeros that
+ * waited. Its check fails unless each file had as many nonzeros as its header says; a sample may
+ * have fewer. */
 struct ts_source ts_text_source_as_source(struct ts_text_source *s);
 
-/* Nonzeros read of a file; where several sources read parts of it, what they all read, for the
- * source's check. */
+/* count returns how many nonzeros of a file were read. If several ranks read parts of it, set_count
+ * sets the number that all have read, for the source's check. */
 uint64_t ts_text_source_count(const struct ts_text_source *s, uint32_t file);
 void ts_text_source_set_count(struct ts_text_source *s, uint32_t file, uint64_t n);
 

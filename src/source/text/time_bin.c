@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* time_bin.c - numbers the bins of a calendar. */
+/* time_bin.c - finds the bin of a time, and the label of a bin. */
 #include "source/text/time_bin.h"
 
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* time_bin.h - times to bins of equal width: "7d", "1h", "1mo".
+/* time_bin.h - divides time into bins of equal width: "7d", "1h", "1mo".
  *
- * time_text.h reads times. Bins are counted from Monday, 1 January of the year 1, so days begin at
- * midnight and weeks on Monday; months and years are those of the calendar.
+ * time_text.h reads times. Bins are counted from 1 January of the year 1, a Monday. So days begin
+ * at midnight, and weeks on Monday. Months and years are those of the calendar.
  *
  *   units    seconds
  *   threads  pure
@@ -18,28 +18,30 @@
 #include "source/text/time_text.h"
 
 struct ts_time_bin {
-    uint64_t seconds; /* width; 0: months */
+    uint64_t seconds; /* width in seconds; 0: the width is `months` */
     uint32_t months;
-    struct ts_time_rule rule; /* how times of the column are read */
+    struct ts_time_rule rule; /* how the times of the column are read */
 };
 
-#define TS_TIME_LABEL 32 /* bytes of a label */
+#define TS_TIME_LABEL 32 /* most bytes of a label */
 
-/* The width; numbers are seconds until the rule says something else. */
+/* Parses the width of bins. Numbers in the column are seconds, unless the caller sets another
+ * rule. */
 int ts_time_bin_parse(const char *text, struct ts_time_bin *ret, struct ts_err *err);
 
-/* The width as text, which ts_time_bin_parse reads: "7d", "90min", "1mo". */
+/* Writes the width as text that ts_time_bin_parse reads: "7d", "90min", "1mo". */
 #define TS_TIME_WIDTH 32
 void ts_time_bin_width(const struct ts_time_bin *b, char ret[TS_TIME_WIDTH]);
 
-/* Whether bins are of a day or more. */
+/* Whether bins are at least a day wide. */
 int ts_time_bin_by_days(const struct ts_time_bin *b);
 
-/* The bin of the time in these n bytes. Returns 0, TS_TIME_NONE or TS_TIME_AMBIGUOUS. */
+/* Sets *ret to the bin of the time in the n bytes at `text`. Returns 0, TS_TIME_NONE or
+ * TS_TIME_AMBIGUOUS. */
 int ts_time_bin_of(const struct ts_time_bin *b, const char *text, size_t n, uint64_t *ret);
 
-/* The start of a bin, as ISO 8601 writes it: "2024-05-27", "2024-05-27T13:00", "2024-05".
- * Returns its length. */
+/* Writes the start of a bin in ISO 8601: "2024-05-27", "2024-05-27T13:00", "2024-05". Returns the
+ * length. */
 size_t ts_time_bin_label(const struct ts_time_bin *b, uint64_t bin, char ret[TS_TIME_LABEL]);
 
 #endif

@@ -9,18 +9,20 @@
 #include "base/setting.h"
 #include "source/text/number_text.h"
 
-#define DAY         INT64_C(86400)
-#define EPOCH_DAY   INT64_C(719162) /* days from 0001-01-01 to 1970-01-01 */
-#define LAST_YEAR   9999
-#define FIRST_CLEAR 1900 /* clearly a year, or that of a date like 20260131 */
+#define DAY       INT64_C(86400)
+#define EPOCH_DAY INT64_C(719162) /* days from 0001-01-01 to 1970-01-01 */
+#define LAST_YEAR 9999
+/* a number from here on is clearly a year, or has the year of a date like 20260131 */
+#define FIRST_CLEAR 1900
 #define LAST_CLEAR  2100
-#define FIRST_MAYBE 1000 /* perhaps a year, or that of a date */
+#define FIRST_MAYBE 1000 /* a number from here on may be a year, or may have the year of a date */
 #define LAST_MAYBE  2999
 
 static const struct {
     const char *name, *words;
-    int32_t digits;     /* 10^digits of the unit are a second */
-    int32_t first, end; /* 10^first to 10^end: clearly in this unit; 0: none */
+    int32_t digits; /* a second is 10^digits of the unit */
+    /* numbers with first + 1 .. end digits before the point are clearly in this unit; 0, 0: none */
+    int32_t first, end;
 } units[TS_TIME_UNITS] = {
     [TS_TIME_S] = { "s", "in seconds since 1970", 0, 0, 10 },
     [TS_TIME_MS] = { "ms", "in milliseconds since 1970", 3, 11, 13 },
@@ -98,7 +100,7 @@ size_t ts_time_write(int64_t seconds, char ret[TS_TIME_CHARS])
 
 /* ------------------------------------------------------------------ dates of ISO 8601 */
 
-/* n digits as a number; -1 when they are not digits. */
+/* Returns the number in the n digits at p; -1 if they are not n digits. */
 static int64_t digits(const char *p, const char *end, int n)
 {
     int64_t x = 0;
@@ -112,7 +114,8 @@ static int64_t digits(const char *p, const char *end, int n)
     return x;
 }
 
-/* Parses "13:45[:59[.25]]" at *p to seconds. A minute may have 60 seconds: a leap second. */
+/* Parses a time of day such as "13:45[:59[.25]]" at *p, in seconds. 60 seconds are allowed: a leap
+ * second. */
 static int parse_clock(const char **p, const char *end, int64_t *ret)
 {
     const int64_t h = digits(*p, end, 2);
@@ -206,7 +209,7 @@ static int as_year(const struct ts_number *x, int64_t *ret, int64_t *year)
     return 0;
 }
 
-/* Converts a number in a unit to seconds, whatever its size. */
+/* Converts a number to seconds, assuming that it is in this unit. */
 static int as_unit(enum ts_time_unit unit, const struct ts_number *x, int64_t *ret)
 {
     int64_t year;
@@ -221,8 +224,8 @@ static int as_unit(enum ts_time_unit unit, const struct ts_number *x, int64_t *r
     return *ret < ts_time_day(LAST_YEAR + 1, 1, 1) * DAY ? 0 : -1;
 }
 
-/* Returns bits: whether a number is a date of eight digits (TS_TIME_DATE) or a year (TS_TIME_YEAR)
- * in the years first .. last. */
+/* Returns the units TS_TIME_DATE and TS_TIME_YEAR, as bits, in which a number is a date of eight
+ * digits or a year, from the year `first` to `last`. */
 static uint32_t calendar_units(const struct ts_number *x, int64_t first, int64_t last)
 {
     int64_t at, year = 0;
@@ -234,8 +237,8 @@ static uint32_t calendar_units(const struct ts_number *x, int64_t first, int64_t
     return found;
 }
 
-/* Returns bits: the units in which a number is clearly meant. Dates and years have the bit of
- * seconds as well. */
+/* Returns the units, as bits, in which a number is clearly meant. A date or year has the bit of
+ * seconds, too. */
 static uint32_t clear_units(const struct ts_number *x)
 {
     uint32_t found = calendar_units(x, FIRST_CLEAR, LAST_CLEAR);
@@ -270,8 +273,8 @@ struct ts_time_rule ts_time_look_rule(const struct ts_time_look *l, int by_days)
             most = l->of[u];
             r.unit = (enum ts_time_unit)u;
         }
-    /* If the column holds dates or years, a number that is none is refused, and the message has
-     * both readings. Of arbitrary times in seconds, fewer than one in 25 look like a date. */
+    /* In a column of dates or years any other number is refused, and the message shows both
+     * readings. Of arbitrary times in seconds, fewer than one in 25 look like a date. */
     if (l->numbers > 0 && 10 * l->of[TS_TIME_DATE] >= l->numbers)
         r.unit = TS_TIME_DATE;
     if (l->numbers > 0 && 2 * l->of[TS_TIME_YEAR] >= l->numbers)
@@ -281,14 +284,14 @@ struct ts_time_rule ts_time_look_rule(const struct ts_time_look *l, int by_days)
     return r;
 }
 
-/* Whether a number lies just below or just above those that are clearly of the unit. */
+/* Whether a number has one digit more or fewer than those that are clearly in the unit. */
 static int is_beside(uint32_t unit, const struct ts_number *x)
 {
     return unit <= TS_TIME_NS &&
            (x->point == units[unit].end + 1 || (unit > TS_TIME_S && x->point == units[unit].first));
 }
 
-/* Whether the number may be of the column's unit. */
+/* Whether a number may be in the unit of the column. */
 static int fits(const struct ts_time_rule *r, const struct ts_number *x)
 {
     const uint32_t found = clear_units(x);
@@ -319,7 +322,7 @@ int ts_time_read(const struct ts_time_rule *r, const char *text, size_t n, int64
 
 /* ------------------------------------------------------------------ sentences */
 
-/* Writes the time that a number is in a unit, with the words for that unit. */
+/* Writes the time that a number means in a unit, with the name of the unit. */
 static size_t put_reading(uint32_t unit, const struct ts_number *x, char *ret, size_t room)
 {
     char at[TS_TIME_CHARS] = "no time";
@@ -332,7 +335,8 @@ static size_t put_reading(uint32_t unit, const struct ts_number *x, char *ret, s
     return (size_t)snprintf(ret, room, "%s %s", at, units[unit].words);
 }
 
-/* Units in which an ambiguous number is shown, beside that of its column. */
+/* Returns the units, as bits, in which the message shows an ambiguous number, besides that of the
+ * column. */
 static uint32_t other_readings(const struct ts_time_rule *r, const struct ts_number *x)
 {
     uint32_t found = clear_units(x);

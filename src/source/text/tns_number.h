@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tns_number.h - digits to numbers, eight at a time, for the parsers of text. Inline, as most time
- * is spent here.
+/* tns_number.h - converts digits to numbers, eight at a time, for the parsers of text. The
+ * functions are inline, as most of the time is spent here.
  *
- *   units    none; what is read must have TS_TEXT_PAD bytes behind it
+ *   units    none; TS_TEXT_PAD readable bytes must follow the text
  */
 #ifndef TS_SOURCE_TNS_NUMBER_H
 #define TS_SOURCE_TNS_NUMBER_H
@@ -12,8 +12,8 @@
 
 #define TS_EACH_BYTE(byte) (UINT64_C(0x0101010101010101) * (byte))
 
-/* The number in the digits at p, 8 at a time, without a branch per digit: the lengths of indices
- * vary, and a wrong guess of the processor costs more than the whole conversion. Sets *n_digits
+/* Returns the number in the digits at p. It reads 8 at a time without a branch for each digit: the
+ * lengths of indices vary, and a mispredicted branch costs more than the conversion. Sets *n_digits
  * (0..16); more digits are left unread. */
 static inline uint64_t ts_tns_digits(const char *p, uint32_t *n_digits)
 {
@@ -25,13 +25,14 @@ static inline uint64_t ts_tns_digits(const char *p, uint32_t *n_digits)
 #endif
     x = w ^ TS_EACH_BYTE(0x30);
     odd = ((x + TS_EACH_BYTE(0x76)) | x) &
-          TS_EACH_BYTE(0x80); /* top bit of each byte that is not a digit */
+          TS_EACH_BYTE(0x80); /* the top bit of each byte that is not a digit */
     n = odd == 0 ? 8 : (uint32_t)__builtin_ctzll(odd) / 8;
     *n_digits = n;
     if (n == 0)
         return 0;
     x <<= 64 - 8 * n;
-    x = (x & TS_EACH_BYTE(0x0F)) * 2561 >> 8; /* pairs, then fours, then all eight */
+    /* joins pairs of digits, then pairs of pairs, then all eight */
+    x = (x & TS_EACH_BYTE(0x0F)) * 2561 >> 8;
     x = (x & UINT64_C(0x00FF00FF00FF00FF)) * 6553601 >> 16;
     value = (x & UINT64_C(0x0000FFFF0000FFFF)) * UINT64_C(42949672960001) >> 32;
     if (n == 8)
@@ -44,8 +45,9 @@ static inline uint64_t ts_tns_digits(const char *p, uint32_t *n_digits)
 static const double ts_power_of_ten[] = { 1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                           1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15 };
 
-/* A decimal of at most 15 digits without an exponent: digits and power of ten are exact in float64,
- * so one division rounds once, as strtod does. Returns the end, or NULL for everything else. */
+/* Reads a decimal of at most 15 digits without an exponent. Its digits and the power of ten are
+ * exact in float64, so one division rounds once, as strtod does. Returns the end, or NULL for any
+ * other text. */
 static inline const char *ts_tns_decimal(const char *p, double *ret)
 {
     uint32_t n, n_frac = 0;
@@ -62,7 +64,7 @@ static inline const char *ts_tns_decimal(const char *p, double *ret)
         const uint64_t frac = ts_tns_digits(p + 1, &n_frac);
         if (n + n_frac > 15)
             return NULL;
-        x = x * ts_power_of_ten[n_frac] + (double)frac; /* below 1e15: exact */
+        x = x * ts_power_of_ten[n_frac] + (double)frac; /* exact, as it is below 1e15 */
         x /= ts_power_of_ten[n_frac];
         p += 1 + n_frac;
     }

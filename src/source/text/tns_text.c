@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Parses lines of indices and a value: a fast way for plain lines, a careful one for all others. */
+/* Parses lines of indices and a value: simple lines fast, and all others carefully. */
 #include "source/text/tns_text.h"
 
 #include <float.h>
@@ -16,7 +16,7 @@
 #include "source/text/text_kind.h"
 #include "source/text/tns_number.h"
 
-/* Longest quote of the text in a sentence. */
+/* Most bytes of text that a message quotes. */
 #define QUOTE_CHARS 40
 static const char *quote(const char *word, const char *end, char buf[QUOTE_CHARS + 4])
 {
@@ -69,7 +69,7 @@ static int is_whole(const char *word, const char *end, uint64_t *ret)
 
 #define TEXT_HINT " (" TS_SET_TEXT " takes the fields of a mode as names)"
 
-/* A hint for a word that is no index. */
+/* Returns a hint for a word that is not an index. */
 static const char *no_number_hint(const struct ts_tns_rules *r, uint32_t mode, const char *word,
                                   const char *end)
 {
@@ -128,7 +128,8 @@ int ts_tns_value(const char *word, const char *end, double *ret, struct ts_err *
 {
     char buf[QUOTE_CHARS + 4], *stop;
     int digits = 0;
-    for (const char *p = word; p < end; p++) { /* strtod would take hexadecimal, inf and nan */
+    /* strtod would accept hexadecimal numbers, inf and nan */
+    for (const char *p = word; p < end; p++) {
         digits |= *p >= '0' && *p <= '9';
         if ((*p < '0' || *p > '9') && strchr("+-.eE", *p) == NULL)
             digits = -1;
@@ -144,8 +145,8 @@ int ts_tns_value(const char *word, const char *end, double *ret, struct ts_err *
     return 0;
 }
 
-/* Splits the line at p into words, up to a comment; the first `room` are stored. *stop: after its
- * '\n'. */
+/* Splits the line at p into words, up to a comment; the first `room` words are stored. *stop is set
+ * to the start of the next line. Returns the number of words. */
 static uint32_t split_line(const char *p, const char *begin[], const char *end[], uint32_t room,
                            const char **stop)
 {
@@ -200,7 +201,7 @@ int ts_tns_check_returns(const char *p, const char *end, struct ts_err *err)
                    "ends its lines so, convert it with tr '\\r' '\\n')");
 }
 
-/* A hint for a line that does not fit and has commas. */
+/* Returns a hint for a line that has commas and cannot be parsed. */
 static const char *comma_hint(const struct ts_tns_rules *r, const char *p, const char *stop)
 {
     return memchr(p, ',', (size_t)(stop - p)) == NULL ? ""
@@ -241,8 +242,8 @@ static int parse_line(const struct ts_tns_rules *r, const char *p, const char **
 
 /* ------------------------------------------------------------------ all lines */
 
-/* Parses a line as programs write it: unsigned indices, a simple decimal. Returns its end, or NULL
- * when parse_line must read it or refuse it. */
+/* Parses a line in its usual form: unsigned indices and a simple decimal. Returns its end, or NULL
+ * if parse_line must read or refuse it. */
 static inline const char *plain_line(const struct ts_tns_rules *r, uint32_t order, const char *p,
                                      const uint64_t *limit, struct ts_batch *b)
 {
@@ -273,7 +274,8 @@ static inline const char *plain_line(const struct ts_tns_rules *r, uint32_t orde
         return NULL;
     for (uint32_t m = 0; m < order; m++)
         b->max[m] = row[m] > b->max[m] ? row[m] : b->max[m];
-    narrow = (float)value; /* below 1e15, and 0 or above 1e-15: finite, and no subnormal */
+    /* |value| is below 1e15, and 0 or above 1e-15, so it is finite and not subnormal */
+    narrow = (float)value;
     memcpy(&bits4, &narrow, 4);
     memcpy(&bits8, &value, 8);
     value = r->value_bytes == 4 ? (double)narrow : value;
@@ -292,7 +294,8 @@ static inline __attribute__((always_inline)) int parse_lines(const struct ts_tns
     const char *p = text, *end = text + bytes;
     uint64_t limit[TS_MAX_ORDER], n_lines = 0;
     for (uint32_t m = 0; m < order; m++)
-        limit[m] = r->no_value ? 0 : r->fixed ? r->dim[m] : TS_MAX_DIM; /* 0: no line is plain */
+        /* 0: no line has the usual form */
+        limit[m] = r->no_value ? 0 : r->fixed ? r->dim[m] : TS_MAX_DIM;
     while (p < end) {
         const char *next = plain_line(r, order, p, limit, b);
         n_lines++;
@@ -314,7 +317,7 @@ static inline __attribute__((always_inline)) int parse_lines(const struct ts_tns
 int ts_tns_parse(const struct ts_tns_rules *r, const char *text, size_t bytes, struct ts_batch *b,
                  uint64_t *line, struct ts_err *err)
 {
-    switch (r->order) { /* known orders: loops over modes unroll */
+    switch (r->order) { /* with a constant order, compilers unroll the loops over modes */
     case 3:
         return parse_lines(r, 3, text, bytes, b, line, err);
     case 4:
@@ -339,7 +342,7 @@ uint32_t ts_tns_fields(const char *text, size_t bytes, uint64_t *n_lines)
 
 /* ------------------------------------------------------------------ sptensor */
 
-/* The next line with words; returns their number. */
+/* Finds the next line that has words. Returns their number. */
 static uint32_t header_line(struct ts_tns_header *h, const char *text, size_t bytes,
                             const char *begin[], const char *end[])
 {
@@ -366,7 +369,7 @@ static int header_number(const char *begin, const char *end, uint64_t max, uint6
     return v > max ? -1 : 0;
 }
 
-/* Refuses a word in the place of `sptensor`: such files list every cell, or hold something else. */
+/* Refuses a word in place of `sptensor`: such files list every cell, or are not tensors. */
 static int refuse_word(const char *begin, const char *end, struct ts_err *err)
 {
     static const struct {
@@ -385,7 +388,7 @@ static int refuse_word(const char *begin, const char *end, struct ts_err *err)
     return 0;
 }
 
-/* GenTen's word behind `sptensor`. */
+/* Parses the word that GenTen writes after `sptensor`. */
 static int take_base(const char *begin, const char *end, struct ts_tns_rules *rules,
                      struct ts_err *err)
 {
