@@ -21,7 +21,8 @@
 #include "source/text/text_kind.h"
 #include "source/text/text_source.h"
 
-/* Memory set aside for decompression: what the files may need, at most a quarter. */
+/* Returns the memory to set aside for decompression: what the files may need, at most a quarter of
+ * all. */
 static uint64_t unpack_bytes(const struct ts_build_options *o, const char *const paths[],
                              uint32_t n_paths)
 {

@@ -191,8 +191,8 @@ static inline uint64_t *ts_build_other_area(const struct ts_build *b, const uint
  * b->runs. */
 int ts_build_gather(struct ts_build *b, const struct ts_source *source, struct ts_err *err);
 
-/* Sorts and merges what was gathered: afterwards b->spool has every nonzero once, in the order of
- * the modes. The sizes of the modes are known by now. */
+/* Sorts and merges the gathered records. Afterwards b->spool has every nonzero once, in the order
+ * of the modes. The sizes of the modes must be known. */
 int ts_build_gather_merge(struct ts_build *b, struct ts_err *err);
 
 /* build_table.c. For a table whose columns are known: makes the dictionaries that names need and

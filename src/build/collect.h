@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* collect.h - gathers the batches of a source's threads into one array of records, in the order
- * of their numbers where that matters.
+/* collect.h - gathers the batches of a source's threads into one array of records, in the order of
+ * the batches' numbers, if they have numbers.
  *
  * The sizes of the modes are known only at the end, so the layout of the records grows while they
- * arrive. Each batch is stored in the layout of its time, and converted at the end if that differs.
- * When the array is full, the caller of ts_collect_wait empties it (sorts it and writes it to
- * disk).
+ * arrive. Each batch is stored in the current layout, and converted at the end if the layout has
+ * grown since. When the array is full, the caller of ts_collect_wait empties it (sorts it and
+ * writes it to disk).
  *
- *   owner    the array is the caller's; batches too
+ *   owner    the caller owns the array and the batches
  *   units    records; the fields are the indices in the order of the modes, then the value's bits
  *   threads  put: any thread, one call for each batch number; the rest: one thread
  *   errors   0 or a negative ts_code; the first failure stops all
@@ -74,7 +74,7 @@ struct ts_sink ts_collect_sink(struct ts_collect *c);
 #define TS_COLLECT_BUSY 2
 int ts_collect_wait(struct ts_collect *c, struct ts_err *err);
 
-/* Ends all sources with this failure. */
+/* Ends all threads of the source with the failure *why. */
 void ts_collect_cancel(struct ts_collect *c, const struct ts_err *why);
 
 /* Converts all segments to c->layout. Returns the array that holds c->n records: c->array, or

@@ -43,14 +43,14 @@ struct ts_merge_sum {
     struct ts_cell_sum records;
 };
 
-/* What merging did to the records, for comparison with the sums of the source. */
+/* Sums over the records before and after merging, for comparison with the sums of the source. */
 struct ts_merge_account {
-    /* records that were merged or transformed, and the records made from them */
+    /* sums over the records that were merged or transformed, and over the records made from them */
     struct ts_cell_sum gone, made;
     struct ts_cell_sum kept;  /* sum over all records that remain, with indices as in the records */
     struct ts_cell_sum cells; /* sum over the same records, with `shift` subtracted from indices */
     uint64_t n_rounded;       /* number of merged values that were rounded to 0 (ts_value_keep) */
-    /* sums of values (times weights) that were merged or made, and of their magnitudes */
+    /* sums of the values of these records (times weights), and of their magnitudes */
     double value_gone, value_made, value_size;
     /* sum of weights, or number, of cells whose value may have been rounded to 0 */
     double roundable;
@@ -85,7 +85,8 @@ struct ts_merge {
     struct ts_fibres *fibres;
     /* tables of values, one for each thread; [0] holds all after finish */
     struct ts_value_table **values;
-    struct ts_merge_account *account; /* one for each thread; [0] holds all after finish */
+    /* accounts, one for each thread; [0] holds all after finish */
+    struct ts_merge_account *account;
 
     /* for each thread: the records that remain of the last ts_merge_add */
     struct ts_merge_piece *piece;

@@ -21,7 +21,7 @@
 struct ts_batch {
     uint32_t order;
     uint64_t n, room;
-    uint64_t *index;            /* n x order, row-major */
+    uint64_t *index;            /* indices of the n nonzeros: n x order, row-major */
     uint64_t *value;            /* bits of the n values */
     uint64_t max[TS_MAX_ORDER]; /* largest index of each mode, zeros included */
     uint32_t file;              /* number of the file that the batch is from */

@@ -54,7 +54,7 @@ struct ts_source {
      * again. */
     void (*stop)(void *self);
 
-    /* To be called after stop: fails if fewer or more nonzeros came than a header states. NULL:
+    /* To be called after stop: fails if the number of nonzeros read is not that of a header. NULL:
      * nothing to check. */
     int (*check)(const void *self, struct ts_err *err);
 

@@ -76,7 +76,7 @@ uint64_t ts_tensor_source_most(const struct ts_tensor_source_conf *conf);
 
 int ts_tensor_source_new(const struct ts_tensor_source_conf *conf, struct ts_tensor_source **ret,
                          struct ts_err *err);
-void ts_tensor_source_free(struct ts_tensor_source *s); /* waits for the threads; NULL is fine */
+void ts_tensor_source_free(struct ts_tensor_source *s); /* waits for the threads; s may be NULL */
 
 struct ts_source ts_tensor_source_as_source(struct ts_tensor_source *s);
 

@@ -54,6 +54,6 @@ int ts_build_comm_gather(struct ts_build_comm *b, void *buffer, const uint64_t *
 int ts_build_comm_deal(struct ts_build_comm *b, const void *send, const uint64_t *send_first,
                        void *got, const uint64_t *got_first, struct ts_err *err);
 
-int ts_build_comm_no_memory(struct ts_err *err); /* writes the message */
+int ts_build_comm_no_memory(struct ts_err *err); /* writes the message of TS_ENOMEM */
 
 #endif

@@ -332,8 +332,8 @@ static int lend(struct ts_partition_deal *d, struct ts_err *err)
 
 /* ------------------------------------------------------------------ writing */
 
-/* Returns partition k of the shards that this rank writes: its address in memory, or a copy read
- * from the file. */
+/* Sets *ret to partition k of the shards that this rank writes: its address in memory, or a copy
+ * read from the file. */
 static int read_partition(struct ts_partition_deal *d, uint64_t k, struct ts_packed_partition **ret,
                           struct ts_err *err)
 {

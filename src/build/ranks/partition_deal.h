@@ -43,8 +43,8 @@ struct ts_packed_partition *ts_partition_deal_room(struct ts_partition_deal *d, 
 int ts_partition_deal_add(struct ts_partition_deal *d, struct ts_packed_partition *p,
                           struct ts_err *err);
 
-/* rc: the result of packing. Sets *ret for all ranks, without shards. Writes the shards of this
- * rank, in the background if spare memory stays available. */
+/* Exchanges the sizes of partitions, and writes the shards of this rank, in the background if spare
+ * memory stays available. rc: the result of packing. Sets *ret for all ranks, without shards. */
 int ts_partition_deal_begin(struct ts_partition_deal *d, int rc, struct ts_mode_written *ret,
                             struct ts_err *err);
 

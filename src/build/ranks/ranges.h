@@ -17,7 +17,7 @@
 
 struct ts_ranges {
     uint32_t n, words;
-    const uint64_t *split;             /* n - 1 records, ascending */
+    const uint64_t *split;             /* first records of ranges 1 .. n - 1, ascending */
     uint64_t first[TS_RANGES_FEW - 1]; /* first word of each split, if there are few ranges */
 };
 

@@ -84,8 +84,7 @@ void ts_build_memory_share_beside(const struct ts_build_options *o, uint32_t ord
     share_reading(memory, &m);
     m.read_bytes += beside_bytes;
     m.bitmap_bytes = least(MAX_BITMAPS, most(MIN_BITMAPS, memory / 16));
-    /* with several ranks, bitmaps are the usual way to number slices, so they may take more */
-    if (ts_comm_many(o->comm))
+    if (ts_comm_many(o->comm)) /* several ranks can number slices only by bitmaps */
         m.bitmap_bytes = most(MIN_BITMAPS, memory / 8);
     m.merge_threads = threads_for(m.threads, memory / 6, each);
     m.merge_bytes = m.merge_threads * each + m.bitmap_bytes;

@@ -32,7 +32,7 @@ static uint64_t most(uint64_t a, uint64_t b)
 
 /* ------------------------------------------------------------------ draws */
 
-/* log2 of n choose k. */
+/* Returns log2 of n choose k. */
 static double log2_choose(double n, double k)
 {
     return k <= 0 || k >= n ? 0 : (lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)) / log(2);

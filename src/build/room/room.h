@@ -8,7 +8,7 @@
  *   owner    the room owns its paths
  *   units    bytes; a high bound of UINT64_MAX: not known
  *   threads  any
- *   errors   TS_EIO, for memory TS_ENOMEM, with a sentence that has the figures
+ *   errors   TS_EIO, for memory TS_ENOMEM, with a message that has the figures
  */
 #ifndef TS_BUILD_ROOM_H
 #define TS_BUILD_ROOM_H

@@ -36,7 +36,7 @@ int ts_extsort_new(const char *tmp, uint32_t threads, const volatile sig_atomic_
 
 uint64_t ts_extsort_bytes(const struct ts_extsort *x); /* bytes of the runs so far */
 
-void ts_extsort_free(struct ts_extsort *x); /* NULL is fine */
+void ts_extsort_free(struct ts_extsort *x); /* x may be NULL */
 
 /* Two areas of memory, and the records that fill the first of them. */
 struct ts_extsort_area {

@@ -19,7 +19,8 @@
 #include "format/layout.h"
 #include "build/sort/record.h"
 
-#define TS_FIBRES_BITS 12u /* standard error 1.04 / sqrt(2^12) = 1.6 % */
+/* an estimate has 2^12 counters: standard error 1.04 / sqrt(2^12) = 1.6 % */
+#define TS_FIBRES_BITS 12u
 
 struct ts_fibres {
     uint32_t order, words;

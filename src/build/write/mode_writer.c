@@ -314,10 +314,7 @@ static uint32_t writing_threads(uint32_t threads)
 uint64_t ts_mode_writer_bytes(uint32_t order, uint32_t threads, uint64_t shard_bytes)
 {
     const uint64_t parked = PARTITIONS_OF_A_THREAD * packed_bytes(32 * order + 64);
-    if (threads ==
-        /* the least: a shard that grows, and one that is joined and compressed, with room for
-         * each */
-        0)
+    if (threads == 0) /* the least: a shard that grows, one joined, one compressed; partitions */
         return 3 * shard_bytes + (shard_bytes / 2 > parked ? shard_bytes / 2 : parked);
     return threads * parked + 3 * (threads + writing_threads(threads)) * shard_bytes;
 }

@@ -142,7 +142,7 @@ static int write_all(const struct ts_shard_writer *w, const char *p, size_t byte
     return 0;
 }
 
-/* Extends a large file ahead of what is written: writes inside the file run side by side, writes
+/* Extends a large file beyond the bytes written: writes inside the file run in parallel, writes
  * that extend it do not. */
 static void extend_file(struct ts_shard_writer *w)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Quicksort of strings in memory, sorted runs in a file, and a heap that merges them. */
+/* Sorts strings in memory by quicksort, and merges sorted runs of a file with a heap. */
 #include "source/names/string_sort.h"
 
 #include <inttypes.h>

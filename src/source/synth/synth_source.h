@@ -24,7 +24,7 @@ uint32_t ts_synth_source_threads(const struct ts_synth *synth, uint32_t threads,
 /* Makes a source. Tables for faster drawing use at most table_bytes. */
 int ts_synth_source_new(const struct ts_synth *synth, uint32_t threads, uint64_t table_bytes,
                         struct ts_synth_source **ret, struct ts_err *err);
-void ts_synth_source_free(struct ts_synth_source *s); /* waits for the threads; NULL is fine */
+void ts_synth_source_free(struct ts_synth_source *s); /* waits for the threads; s may be NULL */
 
 struct ts_source ts_synth_source_as_source(struct ts_synth_source *s);
 

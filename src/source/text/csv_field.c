@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* csv_field.c - the functions of csv_field.h that few lines need: quoted fields and messages. */
+/* csv_field.c - defines the functions of csv_field.h that few lines need: quoted fields and
+ * messages. */
 #include "source/text/csv_field.h"
 
 #include <stdlib.h>

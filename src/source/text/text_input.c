@@ -351,4 +351,4 @@ uint64_t ts_text_lines(const char *text, size_t bytes)
     return n;
 }
 
-/* Leaves out of a piece what is not in this source's part. */
+/* Removes from a piece the lines that are not in this part. */

@@ -27,7 +27,7 @@
 struct ts_tns_rules {
     uint32_t order;
     uint32_t base;        /* first index: 0 or 1 */
-    uint32_t value_bytes; /* 4 or 8 */
+    uint32_t value_bytes; /* bytes of a value: 4 or 8 */
     int fixed;            /* 1: dim[] bounds the indices (--dims or a header); 0: TS_MAX_DIM does */
     const char *fixed_by; /* what has set dim[], for messages: TS_SET_SIZES, "the header" */
     uint64_t dim[TS_MAX_ORDER];
