@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums of hashes: the loops of cell_sum_body.h for each instruction set. */
+/* Adds up hashes of cells, with the loops of cell_sum_body.h for each instruction set. */
 #include "format/cell_sum.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@
 
 /* ------------------------------------------------------------------ the loops */
 
-/* An index, code or weight of 32 bits, whatever its type. */
+/* Loads 32 bits (an index, code or weight) from an address of any alignment and type. */
 INLINE uint64_t load_32(const uint32_t *at)
 {
     uint32_t x;
@@ -98,7 +98,7 @@ static inline const struct ts_cell_sum_loops *here(void)
     return &ts_cell_sum_loops[ts_isa_best()];
 }
 
-/* ------------------------------------------------------------------ columns and rows */
+/* ------------------------------------------------------------------ sums of columns and rows */
 
 void ts_cell_sum_term(uint64_t *s, const uint64_t *x, uint32_t n, uint64_t key)
 {
@@ -149,9 +149,10 @@ void ts_cell_sum_rows(uint32_t order, const uint64_t *index, const uint64_t *val
     }
 }
 
-/* ------------------------------------------------------------------ a shard */
+/* ------------------------------------------------------------------ sum of a shard */
 
-/* Whether the tables say where blocks lie, one behind the other, as many as there are. */
+/* Checks the tables of a shard: the first block starts after them, blocks do not overlap, and the
+ * last ends with the shard. */
 static int has_blocks(const struct ts_disk_shard *shard, const uint32_t *word)
 {
     uint32_t at = 2 * shard->n_blocks + 1;
@@ -165,7 +166,7 @@ int ts_cell_sum_shard(const struct ts_disk_shard *shard, const void *raw, uint32
                       uint32_t n_codes, const uint8_t level[], struct ts_cell_sum *sum,
                       struct ts_err *err)
 {
-    /* with this table the decoder returns codes instead of values */
+    /* With this value kind the decoder returns codes instead of values. */
     const struct ts_unpack_conf conf = {
         .order = order, .n_codes = n_codes, .value_kind = TS_VALUE_F32, .weights = n_codes > 1
     };

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cell_sum.h - a sum over cells that does not depend on their order: of hashes of indices, value
- * and weight. Two sets of cells with equal sums are the same but for a chance of about 2^-64; a
- * cell that is lost, doubled or changed moves the sum. It guards against mistakes, not against
- * somebody who forges a tensor.
+/* cell_sum.h - an order-independent checksum of cells: sums of hashes of their indices, value and
+ * weight. Two sets of cells with equal sums are the same but for a chance of about 2^-64; a cell
+ * that is lost, doubled or changed moves the sum. It guards against mistakes, not against somebody
+ * who forges a tensor.
  *
- * All arithmetic is modulo 2^64. Of a cell
+ * All arithmetic is modulo 2^64. The hash of a cell begins with
  *
  *     s = sum over the modes of index * key(mode) + value * key(16) + weight * key(17)
  *
- * where index counts from 0, value is the bits of the float32 or float64, weight the bits of the
- * float32 and 0 where there are none, and key(k) = ts_mix(k + 1) | 1. Then
+ * where index counts from 0, value is the bit pattern of a float32 or float64, weight that of a
+ * float32 or 0 without weights, and key(k) = ts_mix(k + 1) | 1. Then
  *
  *     x = (s ^ s >> 32) * ts_mix(101);  x ^= x >> 29;  word[0] = x
  *     y = x * ts_mix(102);              y ^= y >> 32;  word[1] = y      (both factors | 1)
  *
- * Sums of two sets add up to that of both, so those of threads, processes and parts do.
+ * The sum of two disjoint sets of cells is the sum of their sums, so threads, processes and parts
+ * can add theirs separately.
  *
  *   units    cells
  *   threads  all functions are pure
@@ -41,16 +42,17 @@ static inline uint64_t ts_cell_key(uint32_t field)
     return ts_mix(field + 1) | 1;
 }
 
-/* s += term of n numbers of one field; s starts as zeros. */
+/* Adds to each of s[0..n) the product of one field of a cell (x: index or value) and its key. s
+ * starts as zeros. */
 void ts_cell_sum_term(uint64_t *s, const uint64_t *x, uint32_t n, uint64_t key);
 
-/* Like ts_cell_sum_term, for values that lie above the 32 bits of their weights. */
+/* Like ts_cell_sum_term, for x with a value in the high and a weight in the low 32 bits. */
 void ts_cell_sum_weighted(uint64_t *s, const uint64_t *x, uint32_t n);
 
-/* Adds cells whose s is this number plus `more`. */
+/* Adds n cells to *sum, whose unmixed hashes are s[i] + more. */
 void ts_cell_sum_mix(const uint64_t *s, uint32_t n, uint64_t more, struct ts_cell_sum *sum);
 
-/* Adds one cell. */
+/* Adds one cell, whose unmixed hash is s. */
 static inline void ts_cell_sum_add(struct ts_cell_sum *sum, uint64_t s)
 {
     const uint64_t x = (s ^ s >> 32) * (ts_mix(101) | 1), x2 = x ^ x >> 29;
@@ -67,7 +69,7 @@ static inline void ts_cell_sum_join(struct ts_cell_sum *sum, const struct ts_cel
     sum->word[1] += more->word[1];
 }
 
-/* The sum without the cells of `less`. */
+/* Subtracts the sum of cells `less`, a part of *sum. */
 static inline void ts_cell_sum_part(struct ts_cell_sum *sum, const struct ts_cell_sum *less)
 {
     sum->n -= less->n;
@@ -80,14 +82,14 @@ static inline int ts_cell_sum_same(const struct ts_cell_sum *a, const struct ts_
     return a->n == b->n && a->word[0] == b->word[0] && a->word[1] == b->word[1];
 }
 
-/* Adds n rows of `order` indices each, and their values. weights: each value lies above its
- * weight. */
+/* Adds n cells, each with `order` indices and a value. weights: a value has its weight in the low
+ * 32 bits. */
 void ts_cell_sum_rows(uint32_t order, const uint64_t *index, const uint64_t *value, uint64_t n,
                       int weights, struct ts_cell_sum *sum);
 
-/* Decodes all blocks of a shard that was just packed, checks that they are what a reader expects,
- * and adds their cells: compact rows in place of indices, code 0 in place of the value and code 1
- * in place of the weight. raw has TS_SHARD_SLACK bytes behind it. */
+/* Decodes all blocks of a newly packed shard, checks that they are valid, and adds their cells.
+ * Uses compact rows as indices, code 0 as the value and code 1 as the weight. raw has
+ * TS_SHARD_SLACK more bytes. */
 int ts_cell_sum_shard(const struct ts_disk_shard *shard, const void *raw, uint32_t order,
                       uint32_t n_codes, const uint8_t level[], struct ts_cell_sum *sum,
                       struct ts_err *err);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cell_sum_body.h - the loops of cell_sum.c, with vectors of TS_LANES numbers of 64 bits. Whoever
- * includes it defines
+/* cell_sum_body.h - the loops of cell_sum.c, with vectors of TS_LANES numbers of 64 bits. A file
+ * that includes this one defines
  *
  *   TS_SUM_NAME(x)        the name of a function in this instruction set
- *   TS_LANES, TS_VECTOR   how many numbers a vector holds, and its type
- *   LOAD, STORE, SET      a vector from memory, to memory, and of one number
- *   WIDEN(p)              a vector from numbers of 32 bits
+ *   TS_LANES, TS_VECTOR   the number of lanes of a vector, and its type
+ *   LOAD, STORE, SET      load a vector, store one, and set all lanes to a number
+ *   WIDEN(p)              a vector loaded from 32-bit numbers
  *   ADD, XOR, RIGHT       RIGHT(x, n) shifts to the right
  *   TIMES(x, y)           the low 64 bits of products
  *   LOW_TIMES(x, y)       the products of the low 32 bits; a single lane has LOW(x) instead
  *   LEFT_32(x)            x shifted to the left by 32
  *
- * and they are undefined at the end. Compilers that optimise little do not vectorise loops of an
- * unknown number of turns, hence these. */
+ * This file undefines them at its end. The loops use explicit vectors because compilers do not
+ * vectorise loops of unknown length at low optimisation levels. */
 
 #define LANES ((uint32_t)TS_LANES)
 
-/* key of a field, and its high half */
+/* The key of a field in every lane, and its high 32 bits. */
 struct TS_SUM_NAME(key) {
     TS_VECTOR all, high;
 };
@@ -26,13 +26,13 @@ INLINE struct TS_SUM_NAME(key) TS_SUM_NAME(set_key)(uint64_t key)
     return (struct TS_SUM_NAME(key)){ SET(key), SET(key >> 32) };
 }
 
-/* Sums of products with numbers of 32 bits: low + high * 2^32. Vectors multiply 32 bits faster
- * than 64. */
+/* A sum of products of keys and 32-bit numbers, as low + high * 2^32. Vector units multiply 32
+ * bits faster than 64. */
 struct TS_SUM_NAME(product) {
     TS_VECTOR low, high;
 };
 
-/* Adds the product of the low 32 bits of x. */
+/* Adds the product of the key and the low 32 bits of x. */
 INLINE void TS_SUM_NAME(add)(struct TS_SUM_NAME(product) * t, TS_VECTOR x,
                              const struct TS_SUM_NAME(key) * k)
 {
@@ -49,7 +49,7 @@ INLINE TS_VECTOR TS_SUM_NAME(close)(const struct TS_SUM_NAME(product) * t)
     return ADD(t->low, LEFT_32(t->high));
 }
 
-/* The two words of a cell are added to those of its lane. */
+/* The two factors of the mixing function, and each lane's sum of the two words of its cells. */
 struct TS_SUM_NAME(words) {
     TS_VECTOR first, second, word[2];
 };
@@ -120,7 +120,8 @@ static void TS_SUM_NAME(mix)(const uint64_t *s, uint32_t n, uint64_t more, struc
         ts_cell_sum_add(sum, s[i] + more);
 }
 
-/* s[p] = term of the row of nonzero p. Up to LANES - 1 numbers behind the last are written. */
+/* Sets s[p] to the product of the key and the row of nonzero p. Up to LANES - 1 numbers after the
+ * last are written. */
 INLINE void TS_SUM_NAME(spread_rows)(const struct ts_unpacked *u, uint64_t key, uint64_t *s)
 {
     uint64_t row = u->row * key;
@@ -134,8 +135,8 @@ INLINE void TS_SUM_NAME(spread_rows)(const struct ts_unpacked *u, uint64_t key, 
     }
 }
 
-/* Like the function above, for levels whose fibres are shared: with the terms of all levels above
- * the leaf. */
+/* Like spread_rows, for blocks with shared fibres: adds the products of all levels above the
+ * leaf. */
 INLINE void TS_SUM_NAME(spread_fibres)(const struct ts_cell_sum_keys *k,
                                        const struct ts_unpacked *u, uint64_t *s)
 {
@@ -153,7 +154,7 @@ INLINE void TS_SUM_NAME(spread_fibres)(const struct ts_cell_sum_keys *k,
         s[p] += fibre[u->idx[0][p]];
 }
 
-/* The cells of a decoded block. Its codes lie where their values would, bit for bit. */
+/* Adds the cells of a decoded block to *sum. Its values hold the bits of the codes. */
 static void TS_SUM_NAME(unpacked)(const struct ts_cell_sum_keys *k, const struct ts_unpacked *u,
                                   struct ts_cell_sum *sum)
 {

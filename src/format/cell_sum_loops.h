@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* cell_sum_loops.h - the loops of cell_sum.c by instruction set, for cell_sum.c and its test. All
- * give the same sums.
+ * instruction sets give the same sums.
  *
  *   units    numbers, cells
  *   threads  all functions are pure
@@ -13,30 +13,30 @@
 #include "format/blocks/unpack.h"
 #include "format/cell_sum.h"
 
-/* The keys of the levels of a copy, and of its codes. */
+/* The keys of the levels of a mode copy, and of its codes. */
 struct ts_cell_sum_keys {
     uint32_t order, n_codes;
     uint64_t level[TS_MAX_ORDER], code[2];
 };
 
 struct ts_cell_sum_loops {
-    /* s += x * key */
+    /* s[i] += x[i] * key */
     void (*term)(uint64_t *s, const uint64_t *x, uint32_t n, uint64_t key);
 
-    /* s += the high half of x * key + the low half * weight_key */
+    /* s[i] += (high half of x[i]) * key + (low half of x[i]) * weight_key */
     void (*weighted)(uint64_t *s, const uint64_t *x, uint32_t n, uint64_t key, uint64_t weight_key);
 
-    /* Adds n cells with these s + more. */
+    /* Adds n cells, whose unmixed hashes are s[i] + more. */
     void (*mix)(const uint64_t *s, uint32_t n, uint64_t more, struct ts_cell_sum *sum);
 
-    /* Adds the cells of a decoded block, whose codes lie in place of its values and weights. */
+    /* Adds the cells of a decoded block whose values and weights are codes. */
     void (*unpacked)(const struct ts_cell_sum_keys *k, const struct ts_unpacked *u,
                      struct ts_cell_sum *sum);
 
     ts_unpack_fn *unpack; /* the decoder of the same instruction set */
 };
 
-/* NULL in sets that this build does not have. */
+/* Loops for each instruction set. The functions are NULL for sets that this build lacks. */
 extern const struct ts_cell_sum_loops ts_cell_sum_loops[TS_N_ISA];
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads files, regular ones and pipes, with sentences that name the file. */
+/* Reads regular files and pipes; messages name the file. */
 #include "format/file_read.h"
 
 #include <errno.h>
@@ -14,12 +14,12 @@
 
 #include "base/stop.h"
 
-#define POLL_MS     100 /* between checks of the wish to stop */
+#define POLL_MS     100 /* milliseconds between checks of *stop */
 #define PIECE_BYTES ((size_t)1 << 20)
 
 int ts_file_read_open(const char *path, struct ts_err *err)
 {
-    /* a pipe opens at once this way, and poll says when there is data or the end */
+    /* This does not wait for a writer of a pipe; poll reports data or the end. */
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     return fd >= 0 ? fd : ts_fail_errno(err, TS_EIO, "%s: cannot open", path);
 }
@@ -35,7 +35,7 @@ int ts_file_read_next(int fd, const char *path, void *buf, size_t room,
             return ts_stop_check(stop, err);
         if (ready == 0 || (ready < 0 && errno == EINTR))
             continue;
-        n = read(fd, buf, room); /* a file that poll cannot wait for can be read */
+        n = read(fd, buf, room); /* files that poll cannot wait for can be read as well */
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (n < 0)
@@ -75,7 +75,7 @@ int ts_file_read_at(int fd, const char *path, uint64_t offset, size_t n, void *r
     return 0;
 }
 
-/* Closes fd. */
+/* Reads the file if it has at most `room` bytes, sets *n_bytes to its size, and closes fd. */
 static int read_small(int fd, const char *path, size_t room, void *ret, uint64_t *n_bytes,
                       struct ts_err *err)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* file_read.h - reading a file whole or in pieces, with the sentences that go with it.
+/* file_read.h - reads files whole or in pieces, with messages that name the file.
  *
  *   units    bytes
- *   errors   0, TS_EIO, or TS_EFORMAT when the file ends early or hashes to something else
+ *   errors   0, TS_EIO, or TS_EFORMAT if the file ends early or has another hash
  */
 #ifndef TS_FORMAT_FILE_READ_H
 #define TS_FORMAT_FILE_READ_H
@@ -18,28 +18,29 @@
  * writer. Returns the descriptor. */
 int ts_file_read_open(const char *path, struct ts_err *err);
 
-/* Reads the next bytes, at most `room`: *ret is 0 at the end. On an idle pipe it waits, and checks
- * *stop (may be NULL) ten times a second: TS_ESTOP. */
+/* Reads the next bytes, at most `room`. *ret is their number, 0 at the end. Waits for data from a
+ * pipe, and returns TS_ESTOP once *stop is not 0, which is checked ten times a second. stop may be
+ * NULL. */
 int ts_file_read_next(int fd, const char *path, void *buf, size_t room,
                       const volatile sig_atomic_t *stop, size_t *ret, struct ts_err *err);
 
-/* Size of an open regular file; anything else is refused. */
+/* Sets *ret to the size of an open regular file. Fails for other kinds of files. */
 int ts_file_read_size(int fd, const char *path, uint64_t *ret, struct ts_err *err);
 
-/* Exactly n bytes from `offset`. */
+/* Reads exactly n bytes from `offset`. */
 int ts_file_read_at(int fd, const char *path, uint64_t offset, size_t n, void *ret,
                     struct ts_err *err);
 
-/* A regular file whole, which may be absent: 1, or 0 where it is. *n_bytes is its size; of a file
- * of more than `room` nothing is read. */
+/* Reads a whole regular file into ret. Returns 1, or 0 if the file does not exist. *n_bytes is its
+ * size; nothing is read if that is more than `room`. */
 int ts_file_read_small(const char *path, size_t room, void *ret, uint64_t *n_bytes,
                        struct ts_err *err);
 
-/* Like ts_file_read_small, for the file NAME of a directory. */
+/* Like ts_file_read_small, for the file `name` in an open directory. */
 int ts_file_read_small_in(const struct ts_open_dir *dir, const char *name, size_t room, void *ret,
                           uint64_t *n_bytes, struct ts_err *err);
 
-/* XXH3-64 of the first n bytes, read in pieces; fails when it is not `expected`. */
+/* Computes the XXH3-64 of the first n bytes, in pieces. Fails if it is not `expected`. */
 int ts_file_read_check(int fd, const char *path, uint64_t n, uint64_t expected, struct ts_err *err);
 
 #endif

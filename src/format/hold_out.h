@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hold_out.h - which nonzeros are held out: a share of them, chosen by a hash of their rows and a
- * seed.
+/* hold_out.h - which nonzeros are held out: a fraction of them, chosen by a hash of their rows and
+ * a seed.
  *
  * Nothing is stored: whether a nonzero is held out is a function of the tensor, of its cell and of
  * the seed, so that passes over any mode, in any order and by any thread, and `tshard split`, agree
@@ -19,13 +19,15 @@
 #include "base/rng.h"
 
 struct ts_hold_out {
-    double share; /* in [0, 1); 0: none */
+    double share; /* fraction held out, in [0, 1); 0: none */
     uint64_t seed;
-    /* A nonzero is held out if its hash is at least `from` and below from + share. */
+    /* A nonzero is held out if its hash, scaled to [0, 1), is at least `from` and below from +
+     * share. */
     double from;
 };
 
-/* Begins the hash of a cell; `add` takes its rows, mode after mode; `held` tells. */
+/* Hash of a cell: `begin` starts it, `add` adds the rows in the order of the modes, and `held`
+ * returns whether the cell is held out. */
 TS_ANYWHERE static inline uint64_t ts_hold_out_begin(const struct ts_hold_out *h)
 {
     return ts_mix(h->seed);
@@ -42,7 +44,7 @@ TS_ANYWHERE static inline int ts_hold_out_held(const struct ts_hold_out *h, uint
     return at >= h->from && at < h->from + h->share;
 }
 
-/* Whether both hold out the same, whatever the tensor. */
+/* Whether a and b hold out the same nonzeros of any tensor. */
 static inline int ts_hold_out_same(const struct ts_hold_out *a, const struct ts_hold_out *b)
 {
     return a->share == b->share && (a->share == 0 || (a->seed == b->seed && a->from == b->from));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The file `options` of a tensor, and what an append may do otherwise. */
+/* Reads, writes and compares the file `options` of a tensor: which options an append may change. */
 #include "format/kept.h"
 
 #include <inttypes.h>
@@ -32,7 +32,7 @@ static const struct {
 #include "format/kept.def"
 };
 
-/* Values of all rows, their keys and a newline each. */
+/* Upper bound for the text of the file: all values, their keys and a newline each. */
 #define MAX_BYTES ((size_t)TS_N_KEPT * TS_MAX_ORDER * (TS_KEPT_TEXT_MAX + 32))
 
 void ts_kept_free(struct ts_kept *k)
@@ -67,7 +67,7 @@ int ts_kept_by_option(const char *option)
     return -1;
 }
 
-/* Whether a text is a word of the list, or what one stands for. */
+/* Whether a text is one of the list's words, or fits a pattern of the list (kept.def: ALLOWED). */
 static int is_allowed(const char *list, const char *text)
 {
     if (*list == '\0')
@@ -87,7 +87,7 @@ static int is_allowed(const char *list, const char *text)
     return 0;
 }
 
-/* NULL, or what is wrong with a text. */
+/* Returns NULL, or what is wrong with a value. */
 static const char *fault(enum ts_kept_id id, const char *text)
 {
     if (*text == '\0' || strlen(text) > TS_KEPT_TEXT_MAX)
@@ -197,8 +197,8 @@ static int check_head(const struct ts_tensor *t, const char *bytes, uint64_t n, 
     return 0;
 }
 
-/* Takes a line, whose newline has become a 0: "key=value" or "key.K=value". Returns 0 if it is
- * none. */
+/* Parses a line, whose newline was replaced by '\0': "key=value" or "key.K=value". Returns 1 if it
+ * was stored, 0 if it has no such form, or a negative code. */
 static int take_line(struct ts_kept *k, char *line, struct ts_err *err)
 {
     char *const equals = strchr(line, '='), *const dot = strchr(line, '.');
@@ -251,7 +251,7 @@ static int take_text(struct ts_kept *k, char *text, size_t bytes, const char *pa
     return 0;
 }
 
-/* Reads the file, if it is there, into *ret: malloc'ed. */
+/* Reads the file if it exists. *ret is malloc'ed. */
 static int read_all(const struct ts_tensor *t, char **ret, uint64_t *n, struct ts_err *err)
 {
     int rc = ts_file_read_small_in(t->dir, TS_KEPT_NAME, 0, NULL, n, err);

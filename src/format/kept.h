@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kept.h - NAME.tsh/options: how the tensor was built, as far as it decides which cell and value a
- * line of input becomes (kept.def).
+/* kept.h - NAME.tsh/options: the build options that decide to which cell and value a line of input
+ * leads (kept.def).
  *
- * A value is a text, as a user would type it, and says what the build did: a header that was found
- * is `yes`, not `auto`. A row without a value (NULL) does not apply, as bins to a mode of numbers.
- * The file came later than the format: a tensor without it is whole. It holds the checksum of the
- * index that it belongs to.
+ * A value is text as a user would type it, and says what the build did: a detected header is
+ * `yes`, not `auto`. The value is NULL if the option does not apply, such as bins for a mode of
+ * numbers. Tensors of older versions lack the file and are complete without it. It holds the
+ * checksum of the index that it belongs to.
  *
- * The texts of a file are untrusted. ts_kept_read checks words, lengths and numbers of modes. What
- * is parsed of them (bins, transforms) goes through the functions that parse what a user types.
+ * The texts of a file are untrusted. ts_kept_read checks words, lengths and numbers of modes. Bins
+ * and transforms are parsed by the functions that parse what a user types.
  *
  *   owner    texts are malloc'ed; ts_kept_free frees them
  *   threads  one at a time
@@ -29,48 +29,51 @@ enum ts_kept_id {
     TS_N_KEPT
 };
 
-#define TS_KEPT_TEXT_MAX 4095u /* bytes of a value */
+#define TS_KEPT_TEXT_MAX 4095u /* most bytes of a value */
 
 struct ts_kept {
     uint32_t order;
-    char *text[TS_N_KEPT][TS_MAX_ORDER]; /* of a row of the tensor: [0] alone */
-    char *unknown;                       /* key of a row that a newer version wrote; NULL: none */
+    /* value by row and mode; a row of the whole tensor uses [0] only */
+    char *text[TS_N_KEPT][TS_MAX_ORDER];
+    char *unknown; /* key of a row that this version does not know; NULL: none */
 };
 
-void ts_kept_free(struct ts_kept *k); /* of zeros is fine */
+void ts_kept_free(struct ts_kept *k); /* accepts a struct of zeros */
 
-/* Key and number of values of a row: 1, or k->order. */
+/* Return the key of a row, the number of its values (1 or k->order), and whether it has one for
+ * each mode. */
 const char *ts_kept_key(enum ts_kept_id id);
 uint32_t ts_kept_count(const struct ts_kept *k, enum ts_kept_id id);
 
 int ts_kept_of_mode(enum ts_kept_id id);
 
-/* The row that an option of tshard build decides: "time-unit". -1: none. */
+/* Returns the row that an option of tshard build, like "time-unit", sets. -1: none. */
 int ts_kept_by_option(const char *option);
 
-/* Copies a text; NULL takes it away. A text that the file cannot hold is refused: of more than
- * TS_KEPT_TEXT_MAX bytes, or with a newline. */
+/* Sets a value to a copy of the text; NULL removes it. Fails if the file cannot hold the text: it
+ * has more than TS_KEPT_TEXT_MAX bytes, or a newline. */
 int ts_kept_set(struct ts_kept *k, enum ts_kept_id id, uint32_t mode, const char *text,
                 struct ts_err *err);
 
-/* A copy of those modes of `from` that mode[0..order) names. */
+/* Copies `from`, with only its modes mode[0..order), in this order, to *ret. */
 int ts_kept_copy(const struct ts_kept *from, uint32_t order, const uint32_t mode[],
                  struct ts_kept *ret, struct ts_err *err);
 
-/* The bytes of the file, malloc'ed. */
+/* Makes the bytes of the file, malloc'ed. */
 int ts_kept_make(const struct ts_kept *k, uint64_t index_hash, void **ret, size_t *bytes,
                  struct ts_err *err);
 
-/* Reads the file. Returns 1; or 0 if the tensor has none, and *ret is zeros then. */
+/* Reads the file. Returns 1, or 0 if the tensor has none; *ret is then zeros. */
 int ts_kept_read(const struct ts_tensor *t, struct ts_kept *ret, struct ts_err *err);
 
-/* Whether an append that was built like `is` may differ from `was` in this value. Returns 0; or
- * TS_EARG with a sentence that names the option and both values, and begins with `path`. */
+/* Checks whether an append with options `is` may follow a build with options `was`, for one value.
+ * Returns 0, or TS_EARG with a message that begins with `path` and names the option and both
+ * values. */
 int ts_kept_check_one(const char *path, const struct ts_kept *was, const struct ts_kept *is,
                       enum ts_kept_id id, uint32_t mode, struct ts_err *err);
 
-/* The same for all rows, in the order of kept.def. Also refuses another number of modes, and a row
- * of `was` that this version does not know. */
+/* Like ts_kept_check_one, for all rows in the order of kept.def. Also fails if the numbers of
+ * modes differ, or if this version does not know a row of either. */
 int ts_kept_check(const char *path, const struct ts_kept *was, const struct ts_kept *is,
                   struct ts_err *err);
 

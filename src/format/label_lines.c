@@ -14,8 +14,8 @@
 struct ts_label_lines {
     const struct ts_mode *mode;
     char *buf;
-    size_t room, from, n; /* from: of the next line; n: bytes in buf */
-    uint64_t at, line;    /* at: next byte of the file */
+    size_t room, from, n; /* room: size of buf; from: start of the next line; n: bytes in buf */
+    uint64_t at, line;    /* at: next byte of the file to read; line: lines returned */
 };
 
 int ts_label_lines_open(const struct ts_tensor *t, uint32_t mode, struct ts_label_lines **ret,
@@ -41,7 +41,7 @@ int ts_label_lines_open(const struct ts_tensor *t, uint32_t mode, struct ts_labe
     return 0;
 }
 
-/* Reads more behind the bytes of the line that has begun, which move to the start of the buffer. */
+/* Moves the bytes of the unfinished line to the start of the buffer, and reads more after them. */
 static int fill(struct ts_label_lines *l, struct ts_err *err)
 {
     const uint64_t left = l->mode->disk.labels_bytes - l->at;
@@ -68,7 +68,7 @@ static int fill(struct ts_label_lines *l, struct ts_err *err)
 
 int ts_label_lines_next(struct ts_label_lines *l, const char **ret, size_t *n, struct ts_err *err)
 {
-    size_t looked = 0; /* bytes of the line without an end */
+    size_t looked = 0; /* bytes of the line already searched for its end */
     *ret = NULL;
     *n = 0;
     if (l->line == l->mode->disk.n_labels)

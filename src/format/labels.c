@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads modeK.labels: one scan in pieces, which keeps only the lines asked for. */
+/* Reads selected labels from modeK.labels: one pass in pieces, which keeps only the wanted
+ * lines. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 
 #define PIECE_BYTES ((size_t)1 << 18)
 
-/* A line that is collected from pieces. */
+/* A line that is joined from pieces. */
 struct line {
     char *text;
     size_t n;
@@ -30,7 +31,7 @@ static int append(struct line *line, const char *text, size_t n, const char *pat
     return 0;
 }
 
-/* The label as a string of C. */
+/* Turns the line into a C string. */
 static int make_string(struct line *line, const char *path, struct ts_err *err)
 {
     char *text = ts_label_string(line->text, line->n);
@@ -39,8 +40,8 @@ static int make_string(struct line *line, const char *path, struct ts_err *err)
     return text != NULL ? 0 : ts_no_memory(err, path);
 }
 
-/* Takes the wanted labels from a piece. *at: number of the line that the piece starts in; *next:
- * the next label wanted. */
+/* Copies the wanted labels from a piece to ret. *at: number of the line that the piece starts in;
+ * *next: position in index[] of the next wanted label. */
 static int scan_piece(const char *piece, size_t n_bytes, uint64_t *at, uint64_t n,
                       const uint64_t *index, uint64_t *next, struct line *line, char **ret,
                       const char *path, struct ts_err *err)
@@ -63,7 +64,7 @@ static int scan_piece(const char *piece, size_t n_bytes, uint64_t *at, uint64_t 
             ret[*next] = line->text;
             *line = (struct line){ 0 };
             (*next)++;
-            while (*next < n && index[*next] == *at) { /* the same index may be asked for twice */
+            while (*next < n && index[*next] == *at) { /* the same index may be wanted twice */
                 ret[*next] = strdup(ret[*next - 1]);
                 if (ret[(*next)++] == NULL)
                     return ts_no_memory(err, path);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads, writes and applies the checksums of an array. */
+/* Writes, reads and applies the index file of a dense array, which holds checksums of its cells. */
 #include "format/arrays/array_index.h"
 
 #include <errno.h>
@@ -22,7 +22,8 @@
 
 #define MAGIC "TSARRAY1"
 
-/* The head of the file; the checksums follow, and then one of all bytes before. Little endian. */
+/* Header of an index file. The checksums of the chunks follow, then a checksum of all bytes before
+ * it. Numbers are little-endian. */
 struct head {
     char magic[8];
     uint64_t offset, cells, dim[TS_DENSE_MAX_ORDER];
@@ -38,8 +39,8 @@ static uint64_t ceil_div(uint64_t a, uint64_t b)
     return (a + b - 1) / b;
 }
 
-/* Slabs of a row of slabs are as wide as the first one but the last; all rows of slabs but the last
- * are alike. */
+/* Computes the position from the size of one row of slabs. All slabs of such a row have slab_cols
+ * columns except the last, and all rows of slabs have slab_rows rows except the last. */
 uint64_t ts_array_index_first(const struct ts_dense *d, uint64_t k)
 {
     const uint64_t a_row = ceil_div(d->inner, d->slab_cols), row = k / a_row, at = k % a_row;
@@ -123,7 +124,7 @@ static int may_replace(const char *path, struct ts_err *err)
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
         n = pread(fd, magic, sizeof magic, 0);
     close(fd);
-    if (n == 0) /* nothing can be lost */
+    if (n == 0) /* an empty file: replacing it loses nothing */
         return 0;
     return n == sizeof magic && memcmp(magic, MAGIC, sizeof magic) == 0
                ? 0
@@ -139,7 +140,8 @@ int ts_array_index_may_replace(const char *path, struct ts_err *err)
     int rc = may_replace(path, err);
     if (rc < 0)
         return rc;
-    if (asprintf(&first, "%s.new", path) < 0) /* the name of base/files/atomic_out.h */
+    /* base/files/atomic_out.h writes under this name first */
+    if (asprintf(&first, "%s.new", path) < 0)
         return ts_no_memory(err, path);
     rc = may_replace(first, err);
     free(first);
@@ -151,7 +153,7 @@ int ts_array_index_write(const struct ts_dense *d, struct ts_err *err)
     const struct head h = head_of(d);
     const size_t bytes = sizeof h + h.n_chunks * sizeof *d->sum;
     char *named = ts_array_index_path(d), *data = malloc(bytes + sizeof(uint64_t)), *slash;
-    char *path = NULL; /* the path that a link of this name leads to */
+    char *path = NULL; /* the file that `named` leads to when it is a link */
     int rc = ts_dense_replaced(d) ? ts_open_dir_fail(d->array.file, err)
              : named == NULL || data == NULL
                  ? ts_fail(err, TS_ENOMEM, "%s: out of memory for checksums", d->array.path)
@@ -182,7 +184,7 @@ int ts_array_index_write(const struct ts_dense *d, struct ts_err *err)
     return rc;
 }
 
-/* Whether it is of this array, cut into slabs as here. */
+/* Whether the header describes this array, cut into the same slabs. */
 static int is_of(const struct head *h, const struct ts_dense *d)
 {
     struct head own = head_of(d);
@@ -204,7 +206,7 @@ static int refuse_other(const char *path, const struct ts_dense *d, struct ts_er
         path, d->array.path);
 }
 
-/* Whether cells can have what the head says of them (cpu/dense/dense_scan.c). */
+/* Whether the statistics in the header are possible values of a scan (cpu/dense/dense_scan.c). */
 static int is_possible(const struct head *h)
 {
     return isfinite(h->norm) && h->norm >= 0 && isfinite(h->least) && isfinite(h->most) &&
@@ -262,7 +264,7 @@ int ts_array_index_read(struct ts_dense *d, struct ts_err *err)
         rc = ts_file_read_small(path, room, data, &bytes, err);
     if (rc == 1)
         rc = take_index(path, data, bytes, d, err);
-    if (ts_dense_replaced(d)) /* the index may be the new file's */
+    if (ts_dense_replaced(d)) /* the index may belong to the file that replaced this one */
         rc = ts_open_dir_fail(d->array.file, err);
     if (rc < 0) {
         free(d->sum);

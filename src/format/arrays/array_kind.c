@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* array_kind.c - tells by its name and its first bytes which kind of dense array lies at a path. */
+/* array_kind.c - finds the kind of dense array at a path from its name and its first bytes. */
 #include "format/arrays/array_kind.h"
 
 #include <ctype.h>
@@ -46,7 +46,8 @@ static ssize_t read_head(const char *path, uint8_t *head)
     return n;
 }
 
-/* A name like file.h5:set, of a dataset that is not named from the root. */
+/* Whether the name is like file.h5:set: an HDF5 file and a dataset path without the leading
+ * slash. */
 static int is_unrooted(const char *name, const uint8_t *head, size_t n)
 {
     const char *colon = strrchr(name, ':');
@@ -64,8 +65,8 @@ static int is_raw(const char *name, const uint8_t *head, size_t n)
     return n == 0 && ts_array_name_cells(name) > 0;
 }
 
-/* For each kind: whether an array is of this kind, by its name or by the first n bytes of the file.
- * n is 0 if there is no such file. */
+/* For each kind: returns whether an array is of this kind, by its name or by the first n bytes of
+ * the file. n is 0 if the file does not exist. */
 static int (*const is_kind[TS_N_ARRAYS])(const char *name, const uint8_t *head, size_t n) = {
     [TS_ARRAY_NPY] = is_npy, [TS_ARRAY_TEXT] = is_text,         [TS_ARRAY_HDF5] = is_hdf5,
     [TS_ARRAY_RAW] = is_raw, [TS_ARRAY_UNROOTED] = is_unrooted,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names of the modes and indices of an array, kept as files of labels in memory. */
+/* Keeps the names of an array's modes and indices as label files in memory. */
 #include "format/arrays/array_labels.h"
 
 #include <inttypes.h>
@@ -16,11 +16,11 @@
 #include "format/file_read.h"
 #include "format/mode_names.h"
 
-/* A line of a text. */
+/* A line of a file of names. */
 struct name {
     const char *text;
     size_t n;
-    uint64_t line; /* from 1 */
+    uint64_t line; /* number of the line, from 1 */
 };
 
 static int compare_names(const void *a, const void *b)
@@ -32,7 +32,7 @@ static int compare_names(const void *a, const void *b)
     return x->line < y->line ? -1 : x->line > y->line;
 }
 
-/* Whether each name is there once. text: `n` lines, each ended. */
+/* Checks that no name occurs twice. text: `n` lines, each with its newline. */
 static int check_twice(const char *from, const char *text, uint64_t n, struct ts_err *err)
 {
     struct name *name = calloc(n > 0 ? n : 1, sizeof *name);
@@ -54,7 +54,7 @@ static int check_twice(const char *from, const char *text, uint64_t n, struct ts
     return rc;
 }
 
-/* Keeps n lines of text, each ended, as the labels of a mode. */
+/* Keeps n lines of text, each with its newline, as the labels of a mode. */
 static int keep(struct ts_tensor *t, uint32_t mode, const char *from, const char *text,
                 size_t bytes, uint64_t n, struct ts_err *err)
 {
@@ -87,10 +87,11 @@ static int keep(struct ts_tensor *t, uint32_t mode, const char *from, const char
     return rc;
 }
 
-/* ---- from a file ---- */
+/* ---- names from a file ---- */
 
-/* Drops a byte order mark and the carriage returns before line ends, and ends the last line. `text`
- * has room for one more byte. Returns the bytes that are left; *n lines. */
+/* Drops a byte order mark and the carriage returns before line ends, and adds a newline to the
+ * last line if it lacks one. `text` has room for one more byte. Returns the number of bytes left,
+ * and sets *n to the number of lines. */
 static size_t tidy(char *text, size_t bytes, uint64_t *n)
 {
     size_t from = bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0, to = 0;
@@ -130,7 +131,7 @@ static int take_file(struct ts_tensor *t, uint32_t mode, const char *path, char 
     return rc < 0 ? rc : keep(t, mode, path, text, left, n, err);
 }
 
-/* The names in a file, which may be absent. */
+/* Reads the names of a mode from a file, which may be absent. */
 static int read_file(struct ts_tensor *t, uint32_t mode, const char *path, struct ts_err *err)
 {
     uint64_t size = 0, again = 0;
@@ -165,7 +166,7 @@ int ts_array_labels_read(struct ts_tensor *t, struct ts_err *err)
     return rc;
 }
 
-/* ---- from a program ---- */
+/* ---- names from a program ---- */
 
 int ts_array_labels_give(struct ts_tensor *t, uint32_t mode, const char *const *name,
                          struct ts_err *err)

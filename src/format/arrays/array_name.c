@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Takes names of arrays apart, from their end. */
+/* Parses and makes names of arrays that include a type, sizes or a dataset. */
 #include "format/arrays/array_name.h"
 
 #include <ctype.h>
@@ -31,7 +31,8 @@ static int is_dims(const char *at, size_t n)
     return some && isdigit((unsigned char)at[n - 1]);
 }
 
-/* A letter and a digit, behind the order of bytes. */
+/* Whether the n characters are a type code like f8: a letter and a digit, after an optional < or
+ * >. */
 static int is_dtype(const char *at, size_t n)
 {
     if (n == 3 && (*at == '<' || *at == '>')) {

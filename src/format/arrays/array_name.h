@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* array_name.h - names of dense tensors that say more than which file it is.
+/* array_name.h - names of dense tensors that give more than a file: type, sizes or a dataset.
  *
- *     data.raw:f8:401x201x12       cells alone, one after another, of this type and these sizes
- *     data.raw:>f4:F:401x201x12    of the other order of bytes (<, >: little, big endian), the
- *                                  first index changing with each cell
- *     file.h5:/group/set           a dataset in a file of HDF5
+ *     data.raw:f8:401x201x12       a file without a header: consecutive cells of this type and
+ *                                  sizes
+ *     data.raw:>f4:F:401x201x12    big-endian cells (<: little-endian) in Fortran order: the
+ *                                  first index changes fastest
+ *     file.h5:/group/set           a dataset in an HDF5 file
  *
- *   errors   0 or a negative ts_code; what is in the file is not looked at
+ *   errors   0 or a negative ts_code; the contents of the file are not checked
  */
 #ifndef TS_FORMAT_ARRAY_NAME_H
 #define TS_FORMAT_ARRAY_NAME_H
@@ -16,20 +17,20 @@
 #include "base/err.h"
 #include "format/arrays/dense.h"
 
-/* Characters of the file's own name in `name`, which says which cells, or which dataset, behind it;
- * 0: it does not. */
+/* Returns the length of the file's own name at the start of `name`, which a type and sizes (cells)
+ * or a dataset (dataset) must follow. 0: they do not follow. */
 size_t ts_array_name_cells(const char *name);
 size_t ts_array_name_dataset(const char *name);
 
-/* Reads type, order and sizes from a file name that has them. */
+/* Reads type, byte order and sizes from a name that ts_array_name_cells accepts. */
 int ts_array_name_parse(const char *name, struct ts_dense_array *ret, struct ts_err *err);
 
-/* The name of a file of cells, from what options say: dtype f8, dims 401x201x12. NULL: out of
- * memory. */
+/* Makes the name of a file of cells from options such as dtype "f8" and dims "401x201x12". Returns
+ * malloc'ed text; NULL: out of memory. */
 char *ts_array_name_make(const char *file, const char *dtype, int fortran, const char *dims);
 
-/* The name with the absolute path of the file, or NULL on failure. A name of another kind is a
- * path. */
+/* Returns the name with the absolute path of its file, malloc'ed, or NULL on failure. A name
+ * without type, sizes or dataset is taken as a path. */
 char *ts_array_name_real(const char *name);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cell_type.c - the types that cells of a dense array have (dense.h): names, codes and sizes. */
+/* cell_type.c - names, codes and sizes of the cell types of dense arrays (dense.h). */
 #include <string.h>
 
 #include "format/arrays/dense.h"

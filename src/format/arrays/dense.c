@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Dense arrays as tensors: their shape as a matrix, their slabs, their cells as numbers. */
+/* Opens dense arrays as tensors: chooses the matrix and the slabs, and converts cells to
+ * numbers. */
 #include "format/arrays/dense.h"
 
 #include <assert.h>
@@ -19,15 +20,16 @@
 #include "base/setting.h"
 #include "format/arrays/array_name.h"
 
-/* Fewer columns than these keep a product from the speed of the processor, and rows of more than
- * those do not stay in its caches. */
+/* Limits for the columns of the matrix. With fewer, a matrix product does not reach the speed of
+ * the processor; with more, rows do not stay in its caches. */
 #define LEAST_INNER 64u
 #define MOST_INNER  8192u
 
-/* A slab has this size, or so many rows if these are not more than the larger size. */
+/* A slab has SLAB_BYTES bytes. Where that is less than SLAB_ROWS rows, it has SLAB_ROWS rows if
+ * they fit in MOST_SLAB_BYTES. */
 #define SLAB_BYTES      (UINT64_C(4) << 20)
 #define SLAB_ROWS       64u
-#define MOST_SLAB_ROWS  4096u /* products have a row for each */
+#define MOST_SLAB_ROWS  4096u /* products keep a row for each row of a slab */
 #define MOST_SLAB_BYTES (UINT64_C(16) << 20)
 
 /* ---- the shape ---- */
@@ -56,9 +58,9 @@ static int check_shape(const struct ts_dense_array *a, uint64_t *cells, struct t
     return 0;
 }
 
-/* Chooses the rows of a dense product. Short modes that lie next to each other in memory are merged
- * until they have enough columns. Of several choices, it takes the one with the fewest rows and
- * columns. */
+/* Chooses the modes that form the rows and columns of the matrix. Modes that are adjacent in
+ * memory are merged until there are at least LEAST_INNER columns. Of several choices, it takes the
+ * one with the fewest rows and columns. */
 static void choose_rows(struct ts_dense *d)
 {
     const uint32_t n = d->array.order;
@@ -238,7 +240,8 @@ int ts_dense_open(const struct ts_dense_array *array, struct ts_tensor **ret, st
     choose_rows(d);
     choose_slabs(d);
     t->order = t->header.order = array->order;
-    t->header.norm = t->header.value_min = t->header.value_max = NAN; /* until all were read */
+    /* unknown until all cells were read */
+    t->header.norm = t->header.value_min = t->header.value_max = NAN;
     t->nnz = t->header.nnz = t->header.input_nnz = cells;
     t->header.value_kind = d->cell_bytes == 8 ? TS_VALUE_F64 : TS_VALUE_F32;
     t->header.value_bytes = ts_cell_is_narrow(array->type) ? 4 : 8;
@@ -322,7 +325,7 @@ int ts_dense_npy(const char *path, struct ts_tensor **ret, struct ts_err *err)
     struct ts_dense_array a;
     const int fd = ts_dense_open_file(path, err);
     const int rc = fd < 0 ? fd : ts_npy_header(fd, path, &a, err);
-    a.exact = 1; /* behind the cells may be a second array, which would go unseen */
+    a.exact = 1; /* bytes after the cells may be a second array, which must not be ignored */
     if (rc == 0)
         return ts_dense_file(&a, fd, ret, err);
     ts_fd_close(fd);

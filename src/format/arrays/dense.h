@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dense.h - tensors whose cells are all there: an array in a file or in memory, opened as a struct
- * ts_tensor.
+/* dense.h - dense tensors: an array in a file or in memory, opened as a struct ts_tensor.
  *
- * Such a tensor has `dense`, and no shards: mode[m].disk has its size alone, every index is a used
- * one, and nnz is the number of cells. What needs nonzeros one by one (format/walk.h) is not for
- * it. Norm, least and greatest value and the hash of the cells are not known before all of them
- * were read once (cpu/dense/dense_scan.h).
+ * Such a tensor has the member `dense` and no shards: mode[m].disk holds only the size, every
+ * index is used, and nnz is the number of cells. Functions that visit single nonzeros
+ * (format/walk.h) do not accept it. Norm, least and greatest value and the hash of the cells are
+ * unknown until all cells were read once (cpu/dense/dense_scan.h).
  *
- * The array is a matrix of `outer` rows of `inner` columns, one row after another: `inner` is what
- * the modes count whose cells lie next to each other, from layout[n_outer] on, `outer` what those
- * before count. layout[] names the modes from the one whose index changes most slowly to the one
- * whose index changes with each cell. Slabs are what is read and computed on at a time: whole rows,
- * or parts of one row. They are cut by the tensor alone, and sums over cells are over slabs in
- * their order.
+ * The array is read as a row-major matrix of `outer` rows and `inner` columns. `inner` is the
+ * product of the sizes of modes layout[n_outer] and later, whose cells are adjacent in memory;
+ * `outer` is the product of the sizes of the modes before. layout[] names the modes from the one
+ * whose index changes most slowly to the one whose index changes with each cell. A slab is the
+ * unit of reading and computing: whole rows, or part of one row. Slabs depend on the tensor alone,
+ * and sums over cells add the slabs in their order.
  *
- *   owner    the tensor owns its `dense`, as all else; memory of an array is lent until it is
+ *   owner    the tensor owns `dense`; the caller's array in memory must stay until the tensor is
  *            closed
  *   units    bytes; cells
  *   threads  read-only after opening: any thread
@@ -29,12 +28,12 @@
 
 #define TS_DENSE_MAX_ORDER 8u
 
-/* What is said of a run of a dense tensor by another loss: of its path. */
+/* Message for a dense tensor with another loss than least squares; %s is its path. */
 #define TS_DENSE_BY_SQUARES                                                   \
     "%s: a dense tensor is decomposed by least squares: other losses need a " \
     "tensor that lists the cells"
 
-/* Numbers that cells may be. */
+/* The types of cells. */
 enum ts_cell_type {
     TS_CELL_F32,
     TS_CELL_F64,
@@ -49,9 +48,10 @@ enum ts_cell_type {
     TS_N_CELLS,
 };
 
-/* An array, as somebody describes it. */
+/* Description of an array, from a file's header, a name or a program. */
 struct ts_dense_array {
-    /* name of the array: the file, a name with its shape, or a name for an array in memory */
+    /* name of the array in messages: the file, a name with its shape, or a name for an array in
+     * memory */
     const char *path;
     const char *file;   /* the file with the cells; NULL: `path` */
     const void *memory; /* the cells; NULL: they are in the file */
@@ -59,18 +59,18 @@ struct ts_dense_array {
     int exact;          /* the file must end with the last cell */
     int raw;            /* the file has no header */
     enum ts_cell_type type;
-    int swapped; /* the bytes of a cell are in the other order than those of this machine */
-    int fortran; /* the first index changes with each cell; else the last one does */
+    int swapped; /* the byte order of the cells is not that of this machine */
+    int fortran; /* Fortran order: the first index changes fastest; else the last one does */
     uint32_t order;
     uint64_t dim[TS_DENSE_MAX_ORDER];
     uint64_t slab_bytes; /* for tests: the size of slabs; 0: 4 MiB */
-    uint32_t n_outer;    /* for samples: number of outer levels; 0: the best number */
+    uint32_t n_outer;    /* for samples: number of modes that form the rows; 0: the best number */
 };
 
 struct ts_dense {
     struct ts_tensor *tensor;    /* the tensor that this array is part of */
-    struct ts_dense_array array; /* its file is never NULL */
-    void *own;                   /* memory that goes with the tensor, or NULL */
+    struct ts_dense_array array; /* its member `file` is never NULL */
+    void *own; /* memory of the cells that the tensor frees (own_bytes bytes), or NULL */
     uint64_t own_bytes;
     uint32_t cell_bytes;
     uint64_t cells;
@@ -79,95 +79,100 @@ struct ts_dense {
     uint32_t layout[TS_DENSE_MAX_ORDER];
     uint64_t slab_rows, slab_cols; /* size of a slab; slab_rows is 1, or slab_cols is `inner` */
     uint64_t n_slabs;
-    /* the tensor's norm, hash, least and greatest value, and the members below are set */
+    /* whether all cells were read, so that norm, hash, least and greatest value and n_unknown are
+     * set */
     int scanned;
-    /* Checksums of chunks (array_index.h), which cells are compared with when they are read; or
+    /* Checksums of chunks (array_index.h), with which cells are compared when they are read; or
      * NULL. */
     uint64_t *sum;
     int summing; /* the checksums are being computed */
     int fd; /* descriptor of the file, open as long as the tensor; -1: the array is in memory */
-    struct stat opened;                /* the file as it was then; st_nlink 0: not looked at */
+    struct stat opened;                /* status of the file at opening; st_nlink 0: not checked */
     uint64_t n_unknown, first_unknown; /* number of NaN cells; position of the first of them */
 };
 
-/* A part of the array: `rows` rows from `row` on, and `cols` of their columns from `col` on. */
+/* A rectangle of the matrix: `rows` rows from row `row` on, and `cols` of their columns from `col`
+ * on. */
 struct ts_dense_part {
     uint64_t row, col, rows, cols;
 };
 
 int ts_dense_open(const struct ts_dense_array *array, struct ts_tensor **ret, struct ts_err *err);
 
-/* Like ts_dense_open, for a file that is open as `fd`, and must be long enough. Takes over fd,
+/* Like ts_dense_open, for a file that is open as `fd` and must be large enough. Takes over fd,
  * also on failure. */
 int ts_dense_file(const struct ts_dense_array *array, int fd, struct ts_tensor **ret,
                   struct ts_err *err);
 
-/* Opens the file that an array is in; a pipe does not block. Returns the descriptor. */
+/* Opens the file of an array without blocking on a pipe. Returns the descriptor. */
 int ts_dense_open_file(const char *file, struct ts_err *err);
 
-/* Reads from that open file, which stays the caller's. */
+/* Makes the tensor read its cells from `fd`. The caller still owns fd. */
 int ts_dense_hold(struct ts_dense *d, int fd, struct ts_err *err);
 
-/* Whether the name of the file is another file's by now, or nobody's. */
+/* Whether the file's name now leads to another file, or to none. */
 int ts_dense_replaced(const struct ts_dense *d);
 
-/* The kinds of arrays (tensor_kind.c): a file of NumPy, of formats 1.0 to 3.0; cells alone, which a
- * name describes (array_name.h); text of Tensor Toolbox, which becomes an array in memory; a
- * dataset of HDF5. */
+/* Open arrays of each kind (tensor_kind.c): NumPy files of versions 1.0 to 3.0; files of cells
+ * without a header, which the name describes (array_name.h); text of Tensor Toolbox, which becomes
+ * an array in memory; HDF5 datasets. */
 int ts_dense_npy(const char *path, struct ts_tensor **ret, struct ts_err *err);
 int ts_dense_raw(const char *path, struct ts_tensor **ret, struct ts_err *err);
 int ts_dense_text(const char *path, struct ts_tensor **ret, struct ts_err *err);
 int ts_dense_hdf5(const char *path, struct ts_tensor **ret, struct ts_err *err);
 
-/* Reads the header of an open file. On failure *ret may have changed. Its path is `path`. */
+/* Reads the NumPy header of an open file; `path` is its name in messages. On failure *ret may have
+ * changed. */
 int ts_npy_header(int fd, const char *path, struct ts_dense_array *ret, struct ts_err *err);
 
 uint32_t ts_cell_bytes(enum ts_cell_type type);
-const char *ts_cell_name(enum ts_cell_type type); /* float32 ... */
+const char *ts_cell_name(enum ts_cell_type type); /* "float32" and so on */
 int ts_cell_named(const char *name,
                   enum ts_cell_type *ret); /* whether a type with this name exists */
-/* whether a type with this code exists: f4 ... */
+/* Whether a type with this code, such as f4, exists. */
 int ts_cell_coded(const char *code, enum ts_cell_type *ret);
 
-/* Whether float32 has all values of the type. */
+/* Whether float32 represents all values of the type exactly. */
 int ts_cell_is_narrow(enum ts_cell_type type);
 
-/* Passes over the cells that the MTTKRPs of a sweep take (cpu/dense/dense_product.h): one for all
- * inner modes, and one for each outer mode, or for all where what they share is kept. skipped: bit
- * m: mode m has none. */
+/* Returns how many times the MTTKRPs of a sweep read the cells (cpu/dense/dense_product.h): once
+ * for all inner modes, and once for each outer mode, or once for all of them if their common
+ * products are kept. skipped: bit m is set if mode m needs no MTTKRP. */
 uint32_t ts_dense_passes(const struct ts_dense *d, int kept, uint32_t skipped);
 
-/* Slab k, and where it begins in the array. Its cells lie next to each other. */
+/* Sets *ret to slab k, whose cells are consecutive in memory. ts_dense_slab_at returns its
+ * position. */
 void ts_dense_slab(const struct ts_dense *d, uint64_t k, struct ts_dense_part *ret);
 uint64_t ts_dense_slab_at(const struct ts_dense *d, uint64_t k); /* in bytes, from the first cell */
 uint64_t ts_dense_slab_bytes(const struct ts_dense *d, uint64_t k);
 uint64_t ts_dense_most_bytes(const struct ts_dense *d); /* bytes of the largest slab */
 
-/* The number of partitions: runs of TS_PARTITION_NNZ cells, and the rest of each slab, for all
- * slabs. */
+/* Returns the number of partitions of all slabs: a slab is cut into runs of TS_PARTITION_NNZ
+ * cells, the last of which may be shorter. */
 uint64_t ts_dense_partitions(const struct ts_dense *d);
 
-/* n cells from cells[at] on as numbers; cells may be anywhere in memory. */
+/* Converts n cells from cells[at] on to numbers. cells needs no alignment. */
 void ts_dense_get_f64(const struct ts_dense *d, const void *cells, uint64_t at, uint64_t n,
                       double *ret);
 void ts_dense_get_f32(const struct ts_dense *d, const void *cells, uint64_t at, uint64_t n,
                       float *ret);
 
-/* The first n cells, by so many threads: float32 where `narrow`, else float64. */
+/* Converts the first n cells with `threads` threads, to float32 if `narrow`, else to float64. */
 void ts_dense_get_all(const struct ts_dense *d, const void *cells, uint64_t n, int narrow,
                       uint32_t threads, void *ret);
 
-/* 0; or TS_EARG where cells are unknown (NaN), which names the first one. Cells were looked at. */
+/* Returns 0, or TS_EARG with the indices of the first unknown (NaN) cell. The cells must have been
+ * scanned. */
 int ts_dense_check_known(const struct ts_dense *d, struct ts_err *err);
 
-/* 0; or TS_EFORMAT where the file was written to after it was opened. */
+/* Returns 0, or TS_EFORMAT if the file was modified after it was opened. */
 int ts_dense_check_same(const struct ts_dense *d, struct ts_err *err);
 
-/* [3, 0, 7]: the indices of a cell, counted from 0. */
+/* Writes the indices of a cell, from 0, as text: [3, 0, 7]. */
 #define TS_DENSE_INDEX_CHARS (TS_DENSE_MAX_ORDER * 24)
 void ts_dense_index_text(const struct ts_dense *d, uint64_t cell, char ret[TS_DENSE_INDEX_CHARS]);
 
-/* The indices, from 0 and in the order of the modes, of a cell of the array. */
+/* Sets ret to the indices of a cell, from 0 and in the order of the modes. */
 void ts_dense_index(const struct ts_dense *d, uint64_t cell, uint64_t ret[TS_DENSE_MAX_ORDER]);
 
 #endif

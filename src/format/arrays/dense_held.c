@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Hashes of the cells of a dense tensor. The part of a hash that depends on the first modes is
- * computed once and reused while only later indices change. */
+/* Computes which cells of a dense tensor are held out, by hashes of their indices. The part of a
+ * hash that depends on the first modes is computed once and reused while only later indices
+ * change. */
 #include "format/arrays/dense_held.h"
 
 #define RUN 64u
 
-/* Cells that differ in the index of mode `fast` alone, which goes on from index[fast]. */
+/* Hashes n cells that differ only in the index of mode `fast`, which counts up from index[fast]. */
 static void hash_run(const struct ts_hold_out *h, const uint64_t *index, uint32_t order,
                      uint32_t fast, uint32_t n, unsigned char *ret)
 {

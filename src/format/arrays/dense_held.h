@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dense_held.h - which cells of a dense tensor are held out (hold_out.h), for runs of them.
+/* dense_held.h - which cells of a dense tensor are held out (hold_out.h), for several consecutive
+ * cells.
  *
- * Their rows are their indices: the same cells are held out of a tensor of nonzeros that lists them
- * all.
+ * Every index of a dense tensor is used, so row and index are equal. A sparse tensor that lists
+ * all cells holds out the same ones.
  *
  *   units    cells, counted from the first of the array
  *   threads  pure

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datasets of HDF5, file.h5:/path: libhdf5 tells where the cells lie, and they are read from
- * there. */
+/* Opens HDF5 datasets, named file.h5:/path. libhdf5 finds where the cells are in the file; they
+ * are then read without it. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -27,20 +27,21 @@ int ts_dense_hdf5(const char *path, struct ts_tensor **ret, struct ts_err *err)
 #include <hdf5.h>
 #include <unistd.h>
 
-/* The library is opened when a file asks for it: whoever reads none need not have it, nor wait for
- * it. */
-#define FUNCTIONS(F)                                                                            \
-    F(H5Fopen)                                                                                  \
-    F(H5Fclose)                                                                                 \
-    F(H5Dopen2)                                                                                 \
-    F(H5Dclose)                                                                                 \
-    F(H5Dget_space)                                                                             \
-    F(H5Dget_type)                                                                              \
-    F(H5Dget_create_plist)                                                                      \
-    F(H5Dget_offset) F(H5Dget_storage_size) F(H5Sclose) F(H5Sget_simple_extent_ndims)           \
-        F(H5Sget_simple_extent_dims) F(H5Tclose) F(H5Tget_class) F(H5Tget_size) F(H5Tget_order) \
-            F(H5Tget_sign) F(H5Tget_precision) F(H5Pclose) F(H5Pget_layout)                     \
-                F(H5Pget_external_count) F(H5Eset_auto2)
+/* The functions of libhdf5, which is loaded when a file needs it. Users without HDF5 files need
+ * not have the library, nor wait for it. */
+#define FUNCTIONS(F)                                                                              \
+    F(H5Fopen)                                                                                    \
+    F(H5Fclose)                                                                                   \
+    F(H5Dopen2)                                                                                   \
+    F(H5Dclose)                                                                                   \
+    F(H5Dget_space)                                                                               \
+    F(H5Dget_type)                                                                                \
+    F(H5Dget_create_plist)                                                                        \
+    F(H5Dget_offset)                                                                              \
+    F(H5Dget_storage_size) F(H5Sclose) F(H5Sget_simple_extent_ndims) F(H5Sget_simple_extent_dims) \
+        F(H5Tclose) F(H5Tget_class) F(H5Tget_size) F(H5Tget_order) F(H5Tget_sign)                 \
+            F(H5Tget_precision) F(H5Pclose) F(H5Pget_layout) F(H5Pget_external_count)             \
+                F(H5Eset_auto2)
 
 struct hdf5 {
 #define FIELD(name) __typeof__(&name) name;
@@ -48,7 +49,7 @@ struct hdf5 {
 #undef FIELD
 };
 
-/* What is open; below 0: nothing. */
+/* The HDF5 objects that are open; a negative identifier is none. */
 struct opened {
     struct hdf5 h;
     hid_t file, set, space, type, plist;
@@ -56,7 +57,7 @@ struct opened {
 
 static int load(const char *path, struct hdf5 *ret, struct ts_err *err)
 {
-    void *library = dlopen(HDF5_SONAME, RTLD_NOW | RTLD_LOCAL), *at; /* it stays open */
+    void *library = dlopen(HDF5_SONAME, RTLD_NOW | RTLD_LOCAL), *at; /* the library stays loaded */
     int there = library != NULL;
 #define LOAD(name)                             \
     at = there ? dlsym(library, #name) : NULL; \
@@ -88,7 +89,7 @@ static void close_all(const struct opened *o)
 static int open_all(const char *path, const char *file, const char *set, struct opened *o,
                     struct ts_err *err)
 {
-    o->file = o->h.H5Fopen(file, 0 /* to read */, H5P_DEFAULT);
+    o->file = o->h.H5Fopen(file, 0 /* 0: read only */, H5P_DEFAULT);
     if (o->file < 0)
         return ts_fail(err, TS_EFORMAT, "%s: %s is not a file that libhdf5 can open", path, file);
     o->set = o->h.H5Dopen2(o->file, set, H5P_DEFAULT);
@@ -125,7 +126,8 @@ static int take_type(const char *path, const struct opened *o, struct ts_dense_a
     return 0;
 }
 
-/* That its cells lie in the file one after another, as they are. */
+/* Checks that the cells are contiguous in the file and unfiltered, and sets offset and sizes of
+ * *ret. */
 static int take_place(const char *path, const struct opened *o, struct ts_dense_array *ret,
                       struct ts_err *err)
 {
@@ -145,7 +147,8 @@ static int take_place(const char *path, const struct opened *o, struct ts_dense_
         ret->dim[m] = dim[m];
     for (int m = 0; m < n; m++)
         bytes *= dim[m];
-    /* A dataset without storage has an undefined offset, or that plus the size of a user block. */
+    /* Without storage, the offset of a dataset is undefined, or is undefined plus the size of a
+     * user block. */
     offset = o->h.H5Dget_offset(o->set);
     if (offset == HADDR_UNDEF || o->h.H5Dget_storage_size(o->set) == 0)
         return ts_fail(err, TS_EFORMAT,
@@ -164,7 +167,7 @@ static int describe(const char *path, const char *file, const char *set, struct 
     int rc = load(path, &o.h, err);
     if (rc < 0)
         return rc;
-    o.h.H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* it prints otherwise */
+    o.h.H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* libhdf5 prints errors otherwise */
     rc = open_all(path, file, set, &o, err);
     if (rc == 0)
         rc = take_type(path, &o, ret, err);
@@ -197,7 +200,7 @@ int ts_dense_hdf5(const char *path, struct ts_tensor **ret, struct ts_err *err)
     rc = fd = ts_dense_open_file(file, err);
     if (rc >= 0)
         rc = describe(path, file, path + n + 1, &a, err);
-    if (rc >= 0 && is_other(fd, file)) /* libhdf5 has opened it by its name */
+    if (rc >= 0 && is_other(fd, file)) /* libhdf5 opened the file by its name */
         rc = ts_open_dir_fail(file, err);
     if (rc >= 0)
         rc = ts_dense_file(&a, fd, ret, err);

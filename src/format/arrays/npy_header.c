@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The header of a NumPy file: a line of Python, {'descr': '<f8', 'fortran_order': False, 'shape':
- * (3, 4), }. */
+/* Reads the header of a NumPy file, a Python dictionary in text: {'descr': '<f8', 'fortran_order':
+ * False, 'shape': (3, 4), }. */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,10 +15,10 @@
 
 #define MAGIC       "\x93NUMPY"
 #define MAGIC_BYTES 6u
-#define MOST_BYTES  65536u /* of a header; headers of arrays without fields have 118 bytes */
+#define MOST_BYTES  65536u /* largest header; headers of arrays without fields have 118 bytes */
 
 struct reader {
-    const char *path, *text, *at; /* text: what begins at byte `first` of the file, '\0'-ended */
+    const char *path, *text, *at; /* text: '\0'-ended, begins at byte `first` of the file */
     uint64_t first;
     struct ts_err *err;
 };
@@ -39,7 +39,7 @@ static void skip(struct reader *r)
         r->at++;
 }
 
-/* Whether c is next; then it is passed over. */
+/* Skips blanks, and then the character if it is c. Returns whether it was. */
 static int take_char(struct reader *r, char c)
 {
     skip(r);
@@ -49,7 +49,7 @@ static int take_char(struct reader *r, char c)
     return 1;
 }
 
-/* Reads the text between quotes, cut off at `room`. */
+/* Reads a quoted word; a longer one is cut off at `room`. */
 static int word(struct reader *r, char *ret, size_t room)
 {
     const char quote = (skip(r), *r->at);
@@ -63,7 +63,7 @@ static int word(struct reader *r, char *ret, size_t room)
     return take_char(r, quote) ? 0 : refuse(r, "the header ends in a word");
 }
 
-/* Names the NumPy types that cannot be read. */
+/* Returns what the NumPy types of this kind are called in a message; they cannot be read. */
 static const char *foreign(char kind)
 {
     switch (kind) {
@@ -153,7 +153,7 @@ static int take_shape(struct reader *r, struct ts_dense_array *ret)
         if (errno != 0)
             return refuse(r, "a size that is too large for any file");
         r->at = end;
-        if (*r->at == 'L') /* of Python 2 */
+        if (*r->at == 'L') /* a long integer, as Python 2 writes it */
             r->at++;
         if (!take_char(r, ',') && (skip(r), *r->at != ')'))
             return refuse(r, "no comma after a size");

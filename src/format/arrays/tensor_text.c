@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Dense tensors as Tensor Toolbox and pyttb write them: "tensor", the order, the sizes, and all
- * cells as text, the first index changing with each. They become an array in memory. */
+/* Reads dense tensors in the text format of Tensor Toolbox and pyttb: "tensor", the order, the
+ * sizes, and all cells, the first index changing fastest. They become arrays in memory. */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #include "base/num.h"
 #include "format/arrays/dense.h"
 
-#define MOST_CHARS 64u /* of a number */
+#define MOST_CHARS 64u /* most characters of a number */
 
 struct text {
     FILE *file;
@@ -27,7 +27,7 @@ static int refuse(const struct text *t, const char *sentence, const char *word)
                    word != NULL ? " '" : "", word != NULL ? word : "", word != NULL ? "'" : "");
 }
 
-/* The next word, its length: 0 at the end of the file. */
+/* Reads the next word. Sets *n to its length, 0 at the end of the file. */
 static int next_word(struct text *t, char ret[MOST_CHARS], uint32_t *n)
 {
     int c;
@@ -109,7 +109,7 @@ static int read_text(struct text *t, struct ts_tensor **ret)
     struct ts_tensor *tensor;
     int rc = take_head(t, &a);
     if (rc == 0)
-        rc = ts_dense_open(&a, &tensor, t->err); /* it checks the shape */
+        rc = ts_dense_open(&a, &tensor, t->err); /* checks the shape */
     if (rc < 0)
         return rc;
     tensor->dense->own_bytes = tensor->dense->cells * sizeof(double);

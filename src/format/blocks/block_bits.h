@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* block_bits.h - bits and flags, as the encoder and the decoder of blocks count them.
+/* block_bits.h - operations on bits and flags for the encoder and the decoder of blocks.
  *
  *   threads  all functions are pure
  */
@@ -38,7 +38,7 @@ static inline uint32_t flag_count(const struct ts_flags *f)
     return count;
 }
 
-/* The n lowest bits set. */
+/* Returns flags of which the first n are set. */
 static inline struct ts_flags flag_full(uint32_t n)
 {
     struct ts_flags f;

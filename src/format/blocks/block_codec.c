@@ -16,8 +16,7 @@ uint32_t ts_bits_get(const uint32_t *word, uint64_t at, uint32_t width)
     if (width == 0)
         return 0;
     two = w[0];
-    if (shift + width > 32) /* the next word may be outside of the block: read it only when it is
-                             * needed */
+    if (shift + width > 32) /* the next word may be outside the block: it is read only if needed */
         two |= (uint64_t)w[1] << 32;
     return (uint32_t)(two >> shift) & low_mask(width);
 }
@@ -29,8 +28,8 @@ struct parse {
     const uint32_t *word, *desc, *bitmap; /* the block, its stream descriptors, its bitmaps */
     uint32_t n_words, leaf, n_streams, n;
     uint32_t n_set[TS_MAX_ORDER]; /* flags of each level, the implied one included */
-    uint64_t at;                  /* words used so far */
-    uint64_t side_bits;           /* side bits used so far */
+    uint64_t at;                  /* words parsed so far */
+    uint64_t side_bits;           /* side bits parsed so far */
 };
 
 static inline uint32_t kind_of(const struct parse *b, uint32_t level)
@@ -43,7 +42,7 @@ static inline uint32_t listed_at(const struct parse *b, uint32_t level)
     return b->word[level / 4] >> 8 * (level % 4) >> 3 & 31;
 }
 
-/* Sets n_set[l]: how many flags level l has. */
+/* Sets n_set[l], the number of flags of level l, for every level. */
 static int count_flags(struct parse *b, struct ts_err *err)
 {
     for (uint32_t l = 0; l < b->leaf; l++) {
@@ -99,7 +98,7 @@ static int find_streams(struct parse *b, struct ts_packed *stream, struct ts_err
     return 0;
 }
 
-/* Finds base and exceptions of every stream in the side bits. */
+/* Sets base and exceptions of every stream from the side bits. */
 static int find_exceptions(struct parse *b, const uint32_t *side, struct ts_packed *stream,
                            struct ts_err *err)
 {
@@ -124,7 +123,8 @@ static int find_exceptions(struct parse *b, const uint32_t *side, struct ts_pack
     return 0;
 }
 
-/* Reads the flags of a level. *side_bit: where its positions start; it is moved past them. */
+/* Reads the flags of a level into *ret. *side_bit: where their positions start in the side bits;
+ * it is moved past them. */
 static int read_flags(const struct parse *b, uint32_t level, const uint32_t *bitmap,
                       const uint32_t *side, uint64_t *side_bit, struct ts_flags *ret,
                       struct ts_err *err)
@@ -157,7 +157,7 @@ static int read_flags(const struct parse *b, uint32_t level, const uint32_t *bit
     return 0;
 }
 
-/* Reads the flags of every level; the flags of a level include those of the level above. */
+/* Reads the flags of every level. A flag of a level is also a flag of all deeper levels. */
 static int find_flags(const struct parse *b, const uint32_t *side, struct ts_flags *flags,
                       struct ts_err *err)
 {
@@ -211,7 +211,7 @@ int ts_block_parse(const uint32_t *word, uint32_t n_words, uint32_t order, uint3
     return rc < 0 ? rc : find_flags(&b, ret->side, ret->flags, err);
 }
 
-/* Whether a string of `bits` bits is padded with zeros to the end of its last word. */
+/* Whether the bits after the first `bits` in their last word are zero. */
 static int ends_in_zeros(const uint32_t *word, uint64_t bits)
 {
     return bits % 32 == 0 || word[bits / 32] >> bits % 32 == 0;
@@ -238,8 +238,8 @@ void ts_packed_decode(const struct ts_packed *s, const uint32_t *side, uint32_t 
     const uint8_t *byte = (const uint8_t *)s->word;
     const uint32_t n = s->n, width = s->width, base = s->base, mask = low_mask(width);
     const uint32_t n_bytes = (n * width + 31) / 32 * 4;
-    /* 8 bytes from the first byte of an entry contain all of it; near the end of a stream they may
-     * be outside */
+    /* An entry has at most 8 bytes from its first byte on. For the last entries, these 8 bytes may
+     * extend beyond the stream. */
     const uint32_t whole = width == 0 || n_bytes < 8 ? 0 : 8 * (n_bytes - 8) / width;
     const uint32_t n_fast = whole < n ? whole : n;
     for (uint32_t i = 0, bit = 0; i < n_fast; i++, bit += width) {
@@ -255,9 +255,10 @@ void ts_packed_decode(const struct ts_packed *s, const uint32_t *side, uint32_t 
     }
 }
 
-/* Indices of a level. up: flags of the level above, that of the first nonzero included; own: its
- * own flags. There are no branches, because flags are unpredictable: an entry of each stream is
- * read even where it is not used, so each stream has one entry more than it needs. */
+/* Computes the indices of a level. up: flags of the level above, including that of the first
+ * nonzero; own: flags of this level. There are no branches, because flags are unpredictable: an
+ * entry of each stream is read even if it is not used, so each stream has one entry more than it
+ * needs. */
 static void decode_level(const struct ts_flags *up, const struct ts_flags *own, uint32_t n,
                          const uint32_t *abs, const uint32_t *delta, uint32_t *ret)
 {

@@ -45,31 +45,32 @@
 #include "format/layout.h"
 
 enum ts_flags_kind {
-    TS_FLAGS_NONE = 0,   /* no flag but the implied one of the first nonzero */
-    TS_FLAGS_ALL = 1,    /* set at every nonzero (level 0: but the first) */
-    TS_FLAGS_SET = 2,    /* `count` positions, ascending, where it is set, the first one implied */
-    TS_FLAGS_CLEAR = 3,  /* `count` positions where it is clear (level 0: but the first) */
+    TS_FLAGS_NONE = 0, /* no flag except the implied one of the first nonzero */
+    TS_FLAGS_ALL = 1,  /* set at every nonzero (level 0: except the first) */
+    TS_FLAGS_SET = 2, /* `count` ascending positions of set flags; the first nonzero's is implied */
+    TS_FLAGS_CLEAR = 3,  /* `count` positions of clear flags (level 0: except the first) */
     TS_FLAGS_BITMAP = 4, /* 8 words, bit p of word p / 32; position 0 holds the implied flag */
 };
 
 #define TS_BLOCK_MAX_STREAMS (2 * (TS_MAX_ORDER - 1) + 2)
-#define TS_BLOCK_MAX_WORDS   6144u /* more than any block takes, with room for the encoder */
+#define TS_BLOCK_MAX_WORDS   6144u /* more than any block needs, including slack for the encoder */
 
 /* 256 flags; bit p of the block is bit p % 64 of word p / 64. */
 struct ts_flags {
     uint64_t bit[4];
 };
 
-/* One stream, found by ts_block_parse. */
+/* One stream, as ts_block_parse finds it. */
 struct ts_packed {
     const uint32_t *word; /* n entries of `width` bits each */
     uint32_t n, width, base;
     uint32_t n_exc, exc_width;
-    /* positions of the exceptions, in bits from struct ts_block_parts.side */
+    /* where positions and high parts of the exceptions start, in bits of struct
+     * ts_block_parts.side */
     uint32_t pos_bit, high_bit;
 };
 
-/* A parsed block, nothing decoded. Pointers point into the block. */
+/* A parsed block whose streams are still packed. Pointers point into the block. */
 struct ts_block_parts {
     uint32_t n;        /* nonzeros, 1..256 */
     uint32_t n_levels; /* L + 1 = order */
@@ -80,54 +81,55 @@ struct ts_block_parts {
     struct ts_packed stream[TS_BLOCK_MAX_STREAMS]; /* ABS(l) is 2l-2, DELTA(l) 2l-1, CODE(c) 2L+c */
 };
 
-/* A decoded block, one entry per nonzero. Levels from `order` on and codes from n_codes on are not
- * touched. */
+/* A decoded block, one entry per nonzero. Decoders do not write levels from `order` on, nor codes
+ * from n_codes on. */
 struct ts_block {
     uint32_t n;
-    uint32_t level[TS_MAX_ORDER][TS_BLOCK_NNZ]; /* level[0] holds rows, plus the first_row given */
+    /* level[0] holds the row plus the first_row of the call */
+    uint32_t level[TS_MAX_ORDER][TS_BLOCK_NNZ];
     uint32_t code[2][TS_BLOCK_NNZ];
 };
 
-/* Codes per nonzero of a ts_value_kind that has no weight: 0, 1 or 2. With weights:
- * ts_header_codes. */
+/* Returns the codes of a nonzero without a weight, by ts_value_kind: 0, 1 or 2. ts_header_codes
+ * also counts weights. */
 static inline uint32_t ts_value_codes(uint32_t kind)
 {
     return kind == TS_VALUE_CONST ? 0 : kind == TS_VALUE_F64 ? 2 : 1;
 }
 
-/* Packs n (1..256) nonzeros. level[l] (l < order) holds n compact indices sorted as above, level[0]
- * steps by at most 1; code[c] (c < n_codes) holds n codes. out has room for TS_BLOCK_MAX_WORDS.
- * Returns the words written. */
+/* Packs n (1..256) nonzeros into a block. level[l] (l < order) holds n compact indices sorted as
+ * above, and level[0] increases by at most 1 from one nonzero to the next. code[c] (c < n_codes)
+ * holds n codes. out has room for TS_BLOCK_MAX_WORDS. Returns the number of words written. */
 uint32_t ts_block_encode(uint32_t order, uint32_t n, const uint32_t *const level[],
                          uint32_t n_codes, const uint32_t *const code[], uint32_t *out);
 
-/* Like ts_block_encode, without vector instructions: for tests of that function. */
+/* Like ts_block_encode, without vector instructions. For tests. */
 uint32_t ts_block_encode_plain(uint32_t order, uint32_t n, const uint32_t *const level[],
                                uint32_t n_codes, const uint32_t *const code[], uint32_t *out);
 
-/* Parses the n_words at `word`. n is the number of nonzeros that the block must hold. Checks that
- * all parts are inside the block and fill it; returns 0 or TS_EFORMAT, with a reason but no
- * position. */
+/* Parses a block of n_words words. n is the number of nonzeros that the block must hold. Checks
+ * that all parts are inside the block and fill it; returns 0 or TS_EFORMAT, with a message that
+ * gives a reason but no position. */
 int ts_block_parse(const uint32_t *word, uint32_t n_words, uint32_t order, uint32_t n,
                    uint32_t n_codes, struct ts_block_parts *ret, struct ts_err *err);
 
 /* Checks the padding of a parsed block: bits that no part uses must be zero, and a stream without
- * entries must have a descriptor of zeros. Nothing is computed from these bits. 0 or TS_EFORMAT. */
+ * entries must have a descriptor of zeros. No result depends on them. Returns 0 or TS_EFORMAT. */
 int ts_block_check_padding(const uint32_t *word, const struct ts_block_parts *parts,
                            struct ts_err *err);
 
-/* Writes the n entries of a stream to out, one by one (the obvious decoder). */
+/* Writes the n entries of a stream to out, one by one: the reference decoder. */
 void ts_packed_decode(const struct ts_packed *s, const uint32_t *side, uint32_t *out);
 
-/* Decodes everything in the obvious way. first_row is added to level 0. */
+/* Decodes a whole block with the reference decoder. first_row is added to level 0. */
 void ts_block_decode(const struct ts_block_parts *parts, uint32_t first_row, struct ts_block *ret);
 
 /* Whether every value of a decoded block is finite; value_kind is a ts_value_kind. No builder
  * writes other values, but a shard with a correct hash may hold them. */
 int ts_block_finite(const struct ts_block *b, uint32_t value_kind);
 
-/* The weight of a nonzero, from its second code; and whether all of a block are finite and not
- * below 0. */
+/* ts_weight_of_code returns the weight that a nonzero's second code holds. ts_block_weights
+ * returns whether all weights of a block are finite and nonnegative. */
 static inline float ts_weight_of_code(uint32_t code)
 {
     float w;
@@ -136,7 +138,7 @@ static inline float ts_weight_of_code(uint32_t code)
 }
 int ts_block_weights(const struct ts_block *b);
 
-/* Bits of a bit string in 32-bit words: `width` (0..32) bits from bit `at`. */
+/* Returns `width` (0..32) bits from bit `at` of a bit string in 32-bit words. */
 uint32_t ts_bits_get(const uint32_t *word, uint64_t at, uint32_t width);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The encoder of block_codec.h. */
+/* Packs blocks: the encoder of block_codec.h. */
 #include <assert.h>
 #include <string.h>
 
@@ -10,17 +10,18 @@
 #include <immintrin.h>
 #endif
 
-/* Inlined into one copy of the encoder per instruction set. */
+/* Functions are inlined into one copy of the encoder per instruction set. */
 #define INLINE static inline __attribute__((always_inline))
 
-/* Appends bit strings, lowest bit first. */
+/* A bit string that is being written, lowest bit first. */
 struct bit_writer {
     uint32_t *word;
     uint64_t pending;
     uint32_t n_pending;
 };
 
-/* Without a branch: the processor cannot predict whether a word is full. Always stores a word. */
+/* Appends `width` bits. Always stores a word instead of branching: whether a word is full is
+ * unpredictable. */
 static inline void put_bits(struct bit_writer *w, uint32_t value, uint32_t width)
 {
     w->pending |= (uint64_t)value << w->n_pending;
@@ -39,9 +40,9 @@ static inline void flush_bits(struct bit_writer *w)
     w->n_pending = 0;
 }
 
-/* The steps that take most of the encoder's time, for 16 entries at once. The plain functions
- * with the same names but without `_avx512` are below and say what they do. Reads beyond n are
- * masked. */
+/* The steps that take most of the encoder's time, for 16 entries at once. The portable functions
+ * below have the same names without `_avx512`; their comments say what both do. Reads beyond entry
+ * n are masked. */
 #if defined(__x86_64__)
 #define AVX512    "avx512f,avx512bw,avx512cd,avx512vl,avx512dq"
 #define AVX512_FN __attribute__((target(AVX512 ",popcnt"))) static
@@ -127,7 +128,7 @@ AVX512_FN uint32_t split_level_avx512(const uint32_t *idx, uint32_t n, int is_le
 #define split_level_avx512  split_level
 #endif
 
-/* How a stream will be stored. */
+/* The encoding chosen for a stream. */
 struct stream_plan {
     const uint32_t *value;
     uint32_t n, width, exc_width, n_exc, base;
@@ -138,8 +139,9 @@ static uint32_t plan_descriptor(const struct stream_plan *s)
     return s->width | s->exc_width << 6 | s->n_exc << 12 | bit_length(s->base) << 20;
 }
 
-/* How many of a stream's entries, minus the smallest, have more than w bits: longer[w], w < 32.
- * Four tables are used in turn, because counting in one would wait for its own stores. */
+/* Sets longer[w], w < 32, to the number of a stream's entries that need more than w bits after the
+ * smallest entry is subtracted. Four tables are used in turn, because counting in one would wait
+ * for its own stores. */
 INLINE void count_longer(const uint32_t *value, uint32_t n, uint32_t base, uint32_t max_width,
                          uint32_t *longer)
 {
@@ -206,7 +208,7 @@ INLINE void append_bits(const uint64_t *part, uint32_t n, uint32_t width, uint32
         memcpy(byte, &pending, 8);
         n_pending += width;
         byte += n_pending >> 3;
-        pending >>= n_pending & 56; /* whole bytes are stored */
+        pending >>= n_pending & 56; /* removes the bytes that are stored whole */
         n_pending &= 7;
     }
     memcpy(byte, &pending, 8);
@@ -252,7 +254,7 @@ INLINE void pack_side(const struct stream_plan *s, struct bit_writer *w)
     put_bits(w, s->base, bit_length(s->base));
     if (s->n_exc == 0)
         return;
-    for (uint32_t i = 0; n < s->n_exc; i++) { /* without a branch: exceptions cannot be predicted */
+    for (uint32_t i = 0; n < s->n_exc; i++) { /* without a branch: exceptions are unpredictable */
         pos[n] = i;
         n += s->value[i] - s->base > limit;
     }
@@ -262,8 +264,9 @@ INLINE void pack_side(const struct stream_plan *s, struct bit_writer *w)
         put_bits(w, (s->value[pos[i]] - s->base) >> s->width, s->exc_width);
 }
 
-/* Cheapest way to write the flags of a level; `full` are those of TS_FLAGS_ALL, `none` of
- * TS_FLAGS_NONE. A position costs 8 bits, the bitmap 256, so lists hold at most 31. */
+/* Chooses the cheapest way to write the flags of a level: returns it and sets *count to the number
+ * of listed positions. full: the flags that TS_FLAGS_ALL means; implied: 1 if the first flag is
+ * not written. A position costs 8 bits, the bitmap 256, so lists hold at most 31. */
 static enum ts_flags_kind plan_flags(const struct ts_flags *f, const struct ts_flags *full,
                                      uint32_t implied, uint32_t *count)
 {
@@ -279,9 +282,9 @@ static enum ts_flags_kind plan_flags(const struct ts_flags *f, const struct ts_f
     return n_set <= n_clear ? TS_FLAGS_SET : TS_FLAGS_CLEAR;
 }
 
-/* Divides the indices of a level into absolute entries and deltas. *flags: on entry those of the
- * level above, that of the first nonzero included; on return those of this level. Both arrays have
- * room for n. Returns the number of absolute entries. There are no branches: both entries are
+/* Divides the indices of a level into absolute entries and deltas. *flags: on entry the flags of
+ * the level above, including that of the first nonzero; on return those of this level. Both arrays
+ * have room for n. Returns the number of absolute entries. There are no branches: both entries are
  * written, and one is kept. */
 INLINE uint32_t split_level(const uint32_t *idx, uint32_t n, int is_leaf, struct ts_flags *flags,
                             uint32_t *abs, uint32_t *delta, uint32_t *n_delta)
@@ -307,7 +310,7 @@ INLINE uint32_t split_level(const uint32_t *idx, uint32_t n, int is_leaf, struct
     return n_abs;
 }
 
-/* Row flags: level 0 steps by at most 1. */
+/* Returns the flags of level 0, set where the row increases. It increases by at most 1. */
 INLINE struct ts_flags row_flags(const uint32_t *row, uint32_t n)
 {
     struct ts_flags flags = { { 0 } };
@@ -330,7 +333,7 @@ INLINE uint32_t encode(uint32_t order, uint32_t n, const uint32_t *const level[]
                        const uint32_t *const code[], uint32_t *out, int avx512)
 {
     const uint32_t leaf = order - 1, n_streams = 2 * leaf + n_codes;
-    uint32_t entry[2 * (TS_MAX_ORDER - 1)][TS_BLOCK_NNZ + 16]; /* 16: room for a vector's store */
+    uint32_t entry[2 * (TS_MAX_ORDER - 1)][TS_BLOCK_NNZ + 16]; /* 16: slack for vector stores */
     struct stream_plan plan[TS_BLOCK_MAX_STREAMS];
     struct ts_flags flags[TS_MAX_ORDER], up;
     enum ts_flags_kind kind[TS_MAX_ORDER];
@@ -339,7 +342,7 @@ INLINE uint32_t encode(uint32_t order, uint32_t n, const uint32_t *const level[]
 
     assert(order >= TS_MIN_ORDER && order <= TS_MAX_ORDER && n >= 1 && n <= TS_BLOCK_NNZ);
     flags[0] = avx512 ? row_flags_avx512(level[0], n) : row_flags(level[0], n);
-    up = flags[0]; /* flags of the level above, the first nonzero included */
+    up = flags[0]; /* flags of the level above, including the first nonzero's */
     flag_set(&up, 0);
     for (uint32_t l = 1; l <= leaf; l++) {
         uint32_t *abs = entry[2 * l - 2], *delta = entry[2 * l - 1], n_abs, n_delta;
@@ -394,8 +397,8 @@ uint32_t ts_block_encode_plain(uint32_t order, uint32_t n, const uint32_t *const
 }
 
 #if defined(__x86_64__)
-/* Without BMI2 a shift by a variable takes three instructions, and min, max and joins gain from
- * wide vectors. */
+/* The encoder for AVX2 and BMI2. Without BMI2 a shift by a variable takes three instructions;
+ * minimum, maximum and the joining of neighbours gain from wide vectors. */
 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt"))) static uint32_t
 encode_avx2(uint32_t order, uint32_t n, const uint32_t *const level[], uint32_t n_codes,
             const uint32_t *const code[], uint32_t *out)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* unpack.h - decoding blocks for computing: what ts_block_decode gives, fast, with values as
- * numbers and indices arranged as the kernels take them.
+/* unpack.h - decodes blocks for the kernels: faster than ts_block_decode, with values as numbers
+ * and indices by nonzero or by fibre.
  *
- * A *fibre* is a node of the level above the leaf: nonzeros that differ in the leaf index alone.
- * Where fibres are long, the product of the rows above the leaf is computed once a fibre (the
- * block is `shared`); else once a nonzero. Which it is depends on the block alone.
+ * A *fibre* is a node of the level above the leaf: a group of nonzeros that differ only in the
+ * leaf index. If fibres are long, kernels compute the product of the rows above the leaf once per
+ * fibre (the block is `shared`), otherwise once per nonzero. The choice depends only on the block.
  *
  *   owner    the caller owns the struct ts_unpacked; one per thread
- *   units    positions in the block, 0..255; arrays have UNPACK_SLACK entries that vector code may
- *            write and nobody reads
+ *   units    positions in the block, 0..255; arrays have TS_UNPACK_SLACK extra entries that vector
+ *            code may write
  *   threads  all functions are pure
- *   errors   none: blocks are trusted, ts_shard_check saw them before
+ *   errors   none: blocks are trusted: ts_shard_check has checked them
  */
 #ifndef TS_FORMAT_UNPACK_H
 #define TS_FORMAT_UNPACK_H
@@ -24,8 +24,8 @@
 struct ts_unpack_conf {
     uint32_t order, n_codes;
     uint32_t value_kind;
-    int weights;   /* nonzeros have weights: their second value code */
-    int as_double; /* values are wanted as float64, else float32 */
+    int weights;   /* nonzeros have weights: the second code of each is its weight */
+    int as_double; /* values are decoded to float64, else to float32 */
     int small;     /* the kind is TS_VALUE_INT, and float32 holds all values exactly */
     double value_base;
     const double *dict; /* the dictionary of TS_VALUE_DICT */
@@ -37,9 +37,10 @@ struct ts_unpacked {
     uint32_t n;        /* nonzeros */
     uint32_t row;      /* row of the first nonzero */
     uint32_t n_starts; /* number of rows that start after the first nonzero */
-    int shared;        /* idx is by fibre (see there); only for orders above 3 */
-    uint32_t n_fibres; /* when shared */
-    uint16_t start[TS_BLOCK_NNZ + TS_UNPACK_SLACK]; /* where they start: ascending, never 0 */
+    int shared;        /* idx is indexed by fibre (see there); only for orders above 3 */
+    uint32_t n_fibres; /* number of fibres; set when shared */
+    /* positions of those starts: ascending, never 0 */
+    uint16_t start[TS_BLOCK_NNZ + TS_UNPACK_SLACK];
     union {
         float f[TS_BLOCK_NNZ + TS_UNPACK_SLACK];
         double d[TS_BLOCK_NNZ + TS_UNPACK_SLACK];
@@ -50,8 +51,8 @@ struct ts_unpacked {
     float weight[TS_BLOCK_NNZ + TS_UNPACK_SLACK]; /* set if nonzeros have weights */
 };
 
-/* Whether sharing saves time. It costs a store and a load of a row for each fibre. It saves the
- * products of the rows above the leaf for all nonzeros of the fibre but one. */
+/* Whether computing once per fibre saves time. It costs a store and a load of a row for each
+ * fibre, and saves the products of the rows above the leaf for all other nonzeros of the fibre. */
 static inline int ts_unpack_shares(uint32_t order, uint32_t n, uint32_t n_fibres)
 {
     return order > 3 && 3 * n_fibres <= 2 * n;

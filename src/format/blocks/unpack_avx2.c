@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The decoder for AVX2: the plain one, compiled for machines that have POPCNT and BMI2 too. */
+/* The decoder for AVX2: the portable code, compiled for machines that also have POPCNT and BMI2. */
 #include "format/blocks/unpack.h"
 
 #ifdef __x86_64__

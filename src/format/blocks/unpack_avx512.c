@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The decoder for AVX-512 (with VPOPCNTDQ: Ice Lake, Zen 4 and later).
  *
- * 16 entries at a time. Entry i of a group of 16 starts at bit i * width, so word i * width / 32
- * and the one after it hold it: two permutations of 16 loaded words and a shift give 16 entries.
- * Groups start at whole bytes, 2 * width apart. Positions become indices by prefix sums that
- * restart where a flag is set, four masked shifts and adds for 16 nonzeros. */
+ * It unpacks 16 entries at a time. Entry i of a group of 16 starts at bit i * width, so word i *
+ * width / 32 and the one after it hold it: two permutations of 16 loaded words and a shift give 16
+ * entries. Groups start at whole bytes, 2 * width apart. Positions become indices by prefix sums
+ * that restart where a flag is set, which take four masked shifts and adds for 16 nonzeros. */
 #include "format/blocks/unpack.h"
 
 #ifdef __x86_64__
@@ -47,7 +47,7 @@ static inline void unpack_stream(const struct ts_packed *s, const uint8_t *side,
         add_exceptions(s, side, out);
 }
 
-/* The bits of `of` at the set bits of `at`, packed. */
+/* Collects the bits of `from` at the positions of the set bits of `at`, packed. */
 static inline void extract_flags(const struct ts_flags *from, const struct ts_flags *at,
                                  struct ts_flags *ret)
 {
@@ -62,7 +62,8 @@ static inline void extract_flags(const struct ts_flags *from, const struct ts_fl
     memcpy(ret->bit, word, sizeof ret->bit);
 }
 
-/* out[i] = the next of abs where restart has bit i, else out[i - 1] + the next of delta. */
+/* Sets out[i] to the next entry of abs if restart has bit i, else to out[i - 1] + the next entry
+ * of delta. */
 static inline void merge(const struct ts_flags *restart, uint32_t n, const uint32_t *abs,
                          const uint32_t *delta, uint32_t *out)
 {
@@ -71,13 +72,15 @@ static inline void merge(const struct ts_flags *restart, uint32_t n, const uint3
     for (uint32_t k = 0; 64 * k < n; k++) {
         const uint32_t end = n < 64 * k + 64 ? n : 64 * k + 64;
         const uint64_t used = end % 64 == 0 ? UINT64_MAX : (UINT64_C(1) << end % 64) - 1;
-        if ((~restart->bit[k] & used) == 0) { /* all restart, as leaves of short fibres do */
+        /* every entry restarts, as for leaves of short fibres */
+        if ((~restart->bit[k] & used) == 0) {
             for (uint32_t i = 64 * k; i < end; i += 16, abs += 16)
                 _mm512_storeu_si512(out + i, _mm512_loadu_si512(abs));
             carry = _mm512_set1_epi32((int)out[end - 1]);
             continue;
         }
-        if ((restart->bit[k] & used) == 0) { /* none does: a sum from the entry before */
+        /* no entry restarts: prefix sums from the last entry before */
+        if ((restart->bit[k] & used) == 0) {
             for (uint32_t i = 64 * k; i < end; i += 16, delta += 16) {
                 __m512i v = _mm512_loadu_si512(delta);
                 v = _mm512_add_epi32(v, _mm512_alignr_epi32(v, zero, 15));
@@ -90,7 +93,8 @@ static inline void merge(const struct ts_flags *restart, uint32_t n, const uint3
             }
             continue;
         }
-        /* step j adds the entry 2^j before, unless a restart or the group's start lies between */
+        /* Step j adds the entry 2^j positions before, unless a restart or the group's start is in
+         * between. */
         const uint64_t go = ~restart->bit[k];
         uint64_t k1 = go & ~UINT64_C(0x0001000100010001), k2 = k1 & k1 << 1, k4 = k2 & k2 << 2;
         uint64_t k8 = k4 & k4 << 4, rest = go;
@@ -116,11 +120,12 @@ static inline void merge(const struct ts_flags *restart, uint32_t n, const uint3
     }
 }
 
-/* out[i] = in[the number of flags up to and including i, less one]; in == NULL: that number. */
+/* Sets out[i] to in[c - 1], c the number of flags up to and including i; or to c - 1 if in is
+ * NULL. */
 static inline void spread(const struct ts_flags *flags, uint32_t n, const uint32_t *in,
                           uint32_t *out)
 {
-    /* bits 1..i: with bit 0 counted in the base, a window of 16 entries is enough */
+    /* Masks of bits 1..i. Bit 0 is counted in `base`, so a window of 16 entries is enough. */
     const __m512i upto =
         _mm512_sub_epi32(_mm512_sllv_epi32(_mm512_set1_epi32(2), iota()), _mm512_set1_epi32(2));
     uint32_t before = 0;
@@ -150,7 +155,7 @@ static void list_starts(const struct parse *p, struct ts_unpacked *ret)
             ret->start[n++] = (uint16_t)(64 * k + (uint32_t)__builtin_ctzll(bits));
 }
 
-/* Indices of the nodes of level l. */
+/* Returns the indices of the nodes of level l: one for each flag of the level. */
 static inline const uint32_t *level_nodes(const struct parse *p, uint32_t l, uint32_t *abs,
                                           uint32_t *delta, uint32_t *out)
 {
@@ -195,7 +200,7 @@ static void fill_values(const struct ts_unpack_conf *conf, const struct parse *p
         case TS_VALUE_INT:
             v = _mm512_add_pd(base, _mm512_cvtepu32_pd(c));
             break;
-        case TS_VALUE_DICT: /* the entries behind the last nonzero are no codes */
+        case TS_VALUE_DICT: /* entries after the last nonzero are not valid codes */
             v = _mm512_mask_i32gather_pd(
                 base, (__mmask8)(ret->n - i >= 8 ? 255 : (1 << (ret->n - i)) - 1), c, conf->dict,
                 8);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* unpack_neon.h - the entries of a stream by NEON, for unpack_scalar.h.
+/* unpack_neon.h - unpacks the entries of a stream with NEON, for unpack_scalar.h.
  *
- * Eight entries take `width` bytes. Four at a time are looked up in 16 bytes, each as the four
- * bytes that it lies in, and shifted to the right: up to 25 bits, wherever they begin in the first
- * byte. */
+ * Eight entries take `width` bytes. A table lookup in 16 bytes gives four entries at a time: the
+ * four bytes that contain each, then shifted to the right. Four bytes contain an entry of up to 25
+ * bits, whichever bit of the first byte it begins at. */
 #ifndef TS_FORMAT_UNPACK_NEON_H
 #define TS_FORMAT_UNPACK_NEON_H
 
@@ -13,13 +13,14 @@
 
 #define NEON_WIDTH 25u
 
-/* The places of four entries, and the shifts to the left of each, which are not positive. */
+/* The byte positions of four entries, and the left shift of each: zero or negative, to shift
+ * right. */
 struct neon_four {
     uint8x16_t byte;
     int32x4_t shift;
 };
 
-/* The first begins at bit `bit`, which is below 8. */
+/* Returns these for four entries, the first of which begins at bit `bit` (0..7). */
 static inline struct neon_four neon_four_at(uint32_t bit, uint32_t width)
 {
     static const uint32_t iota[] = { 0, 1, 2, 3 };
@@ -36,7 +37,7 @@ static inline uint32x4_t neon_four_from(const uint8_t *from, const struct neon_f
     return vshlq_u32(vreinterpretq_u32_u8(bytes), four->shift);
 }
 
-/* out[i] := base + entry i. Up to 7 entries behind the last are written, too. */
+/* Sets out[i] to base + entry i. Up to 7 entries after the last are written as well. */
 static inline void unpack_entries(const struct ts_packed *s, uint32_t *out)
 {
     const uint8_t *from = (const uint8_t *)s->word;

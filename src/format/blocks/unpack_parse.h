@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* unpack_parse.h - parses a block without checks, for the decoders of every instruction set.
  *
- * ts_block_parse does the same for untrusted blocks, but takes as long as the computation. */
+ * ts_block_parse does the same for untrusted blocks, but takes as long as a kernel takes to
+ * compute. */
 #ifndef TS_FORMAT_UNPACK_PARSE_H
 #define TS_FORMAT_UNPACK_PARSE_H
 
@@ -9,16 +10,19 @@
 
 #include "format/blocks/unpack.h"
 
-/* A block's parts. `abs` and `delta` streams of level l are stream[2l - 2] and [2l - 1], codes
- * follow. n_set[l] counts the flags of level l, position 0 included for every level. */
+/* The parts of a block. stream[2l - 2] and [2l - 1] are the `abs` and `delta` streams of level l;
+ * the streams of codes follow. n_set[l] counts the flags of level l, including position 0 at every
+ * level. */
 struct parse {
-    const uint8_t *side; /* all flag positions come first in it: whole bytes */
+    /* the side bits; the flag positions of all levels come first, a byte each */
+    const uint8_t *side;
     uint32_t n_set[TS_MAX_ORDER];
-    struct ts_flags flags[TS_MAX_ORDER]; /* position 0 set at every level */
+    struct ts_flags flags[TS_MAX_ORDER]; /* position 0 is set at every level */
     struct ts_packed stream[TS_BLOCK_MAX_STREAMS];
 };
 
-/* `width` (0..32) bits from bit `at`; may load 8 bytes from the last one (TS_SHARD_SLACK). */
+/* Returns `width` (0..32) bits from bit `at`. May load 8 bytes from the last one on
+ * (TS_SHARD_SLACK). */
 static inline uint32_t parse_bits(const uint8_t *bytes, uint32_t at, uint32_t width)
 {
     uint64_t w;
@@ -45,7 +49,7 @@ static inline void parse_block(const struct ts_unpack_conf *conf, const struct t
     const uint32_t *data = bitmap;
     const struct ts_flags full = parse_full(n);
     const uint8_t *position;
-    uint32_t side_bit = 0, above; /* flags of the level above */
+    uint32_t side_bit = 0, above; /* above: number of flags of the level above */
 
     for (uint32_t l = 0; l < leaf; l++) {
         const uint32_t d = word[l / 4] >> 8 * (l % 4), kind = d & 7, count = d >> 3 & 31;
