@@ -12,7 +12,7 @@
 
 #define MAX_BYTES (sizeof(struct ts_disk_modes) + (TS_MAX_ORDER + 1) * (TS_MODE_NAME_MAX + 1) + 8)
 
-/* Copies the lines of the text into the tensor. */
+/* Copies the lines of the text, the names of the modes and of the values, into the tensor. */
 static int take_names(struct ts_tensor *t, const char *text, uint64_t bytes, const char *path,
                       struct ts_err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mode_names.h - NAME.tsh/modes: what the modes and the values are called, and the first index of
- * the input.
+/* mode_names.h - NAME.tsh/modes: reads the names of the modes and of the values, and the first
+ * index of the input.
  *
  * The file exists when a mode has a name, or the base is not 1. It holds the checksum of the index
  * that it belongs to. A program that does not know this file can read the tensor all the same.
@@ -17,10 +17,10 @@
 #include "base/err.h"
 #include "format/tensor.h"
 
-#define TS_MODE_NAME_MAX 255u /* bytes */
+#define TS_MODE_NAME_MAX 255u /* most bytes of a name */
 
-/* Reads names of modes and the base of indices into t->name and t->base. The index of t was read
- * before. */
+/* Reads the names of modes and values into t->name, and the first index into t->base. The index of
+ * t must have been read. */
 int ts_mode_names_read(struct ts_tensor *t, struct ts_err *err);
 void ts_mode_names_free(struct ts_tensor *t);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads and writes the text that says which shards are here. */
+/* Reads, writes and checks the text that lists which shards of a tensor are on this machine. */
 #include "format/part.h"
 
 #include <inttypes.h>
@@ -23,7 +23,8 @@ size_t ts_part_text(const struct ts_tensor *t, const struct ts_part *part, char 
     return n;
 }
 
-/* The text is what ts_part_text makes of the numbers in it, and these are possible. */
+/* Parses the text. Returns whether its numbers are possible, and whether ts_part_text makes the
+ * same text of them. */
 static int parse(const struct ts_tensor *t, const char *text, size_t bytes, struct ts_part *ret)
 {
     char again[TS_PART_BYTES];

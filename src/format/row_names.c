@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tables of used indices and labels: filling them, and looking up in memory or through pages. */
+/* Builds the tables of used indices and labels, and looks up entries in memory or in cached
+ * pages. */
 #include "format/row_names.h"
 
 #include <inttypes.h>
@@ -12,20 +13,22 @@
 #include "base/files/tempfile.h"
 #include "format/file_read.h"
 
-#define PAGE_BYTES  ((size_t)4096)
-#define LEAST_PAGES 4u  /* of a cache: in turn page of a place and pages of a text */
-#define STRIDE      16u /* labels between two places: some hundred bytes to look through */
+#define PAGE_BYTES ((size_t)4096)
+/* least pages of a cache: a lookup reads a page of positions, then pages of text */
+#define LEAST_PAGES 4u
+#define STRIDE      16u /* every 16th label has a position: a lookup scans some hundred bytes */
 #define PIECE_BYTES ((size_t)1 << 18)
 #define MAX_TABLES  (3 * TS_MAX_ORDER)
 
 struct ts_name_page {
-    uint64_t number; /* + 1; 0: nothing is there */
+    uint64_t number; /* number of the page + 1; 0: no page */
     char data[PAGE_BYTES];
 };
 
-/* ------------------------------------------------------------------ what there will be */
+/* ------------------------------------------------------------------ sizes and memory */
 
-/* Sizes of the three tables of a mode; 0 for one that is not needed. */
+/* Sets ret to the sizes of a mode's three tables (used indices, label positions, label text); 0
+ * for a table that is not needed. */
 static void table_sizes(const struct ts_row_names_conf *conf, uint32_t mode, uint64_t ret[3])
 {
     const struct ts_disk_mode *d = &conf->tensor->mode[mode].disk;
@@ -73,9 +76,9 @@ static int compare_tables(const void *a, const void *b)
     return (*x)->bytes < (*y)->bytes ? -1 : (*x)->bytes > (*y)->bytes;
 }
 
-/* Divides the memory: a table gets all it needs when that is no more than an equal share of what is
- * left, the smallest first; the others get caches of their shares. Sets n_pages, 0 for what is
- * held. */
+/* Divides the memory, smallest table first. A table is held if it needs no more than an equal part
+ * of the remaining memory; otherwise it gets a cache of that size. Sets n_pages of each table, 0
+ * for one that is held. */
 static void share_memory(const struct ts_row_names_conf *conf, struct ts_row_names *r)
 {
     struct ts_name_table *table[MAX_TABLES];
@@ -102,13 +105,13 @@ static void share_memory(const struct ts_row_names_conf *conf, struct ts_row_nam
     }
 }
 
-/* ------------------------------------------------------------------ filling */
+/* ------------------------------------------------------------------ filling the tables */
 
-/* A table being filled in order. */
+/* A table that is being written from its start. */
 struct fill {
     struct ts_name_table *table;
     uint64_t done;
-    char *buffer; /* of a file: PIECE_BYTES */
+    char *buffer; /* PIECE_BYTES, if the table is a file */
     size_t held;
 };
 
@@ -136,7 +139,7 @@ static int put_entry(struct fill *f, const void *entry, size_t bytes, const char
     return rc;
 }
 
-/* Memory, or a temporary file and its caches. */
+/* Allocates the memory of a table, or creates its temporary file and caches. */
 static int table_begin(const struct ts_row_names_conf *conf, struct ts_name_table *t, int file,
                        struct ts_err *err)
 {
@@ -203,10 +206,10 @@ static int fill_index(const struct ts_row_names_conf *conf, struct ts_row_names 
     return fill_end(&f, rc, conf->tmp, err);
 }
 
-/* Where lines are in the text, told piece by piece. */
+/* State of the search for line starts in the text, which arrives in pieces. */
 struct lines {
-    uint64_t n, start; /* lines begun, and where this one starts */
-    uint64_t most;     /* there is room for the places of so many */
+    uint64_t n, start; /* number of lines begun, and position of the start of the current one */
+    uint64_t most;     /* number of positions that the table has room for */
     size_t longest;
 };
 
@@ -230,7 +233,8 @@ static int note_places(struct lines *l, const char *piece, size_t bytes, uint64_
     return rc;
 }
 
-/* Refuses text that has not as many lines as the index says, each ended. */
+/* Reads the text of a mode's labels and fills its tables. Fails unless the text has as many lines
+ * as the index says, each with its newline. */
 static int fill_text(const struct ts_row_names_conf *conf, struct ts_row_names *r, uint32_t mode,
                      struct ts_err *err)
 {
@@ -330,10 +334,10 @@ void ts_row_names_close(struct ts_row_names *r)
     free(r);
 }
 
-/* ------------------------------------------------------------------ looking up */
+/* ------------------------------------------------------------------ looking up entries */
 
-/* What lies at byte `at` of the table: *n bytes, at least one; up to the end of its page where it
- * is in a file. */
+/* Sets *ret to the byte at position `at` of the table and *n to how many bytes are there: at least
+ * one, and for a table in a file at most to the end of its page. */
 static int look(struct ts_name_table *t, uint32_t thread, uint64_t at, const char **ret, size_t *n,
                 struct ts_err *err)
 {
@@ -369,11 +373,11 @@ int ts_row_names_index(struct ts_row_names *r, uint32_t thread, uint32_t mode, u
     const int rc = look(&r->mode[mode].index, thread, row * bytes, &at, &n, err);
     *ret = 0;
     if (rc == 0)
-        memcpy(ret, at, bytes); /* little-endian */
+        memcpy(ret, at, bytes); /* numbers are little-endian */
     return rc;
 }
 
-/* Appends to the line of the thread. */
+/* Appends text to the thread's buffer for a label. */
 static int append(struct ts_row_names *r, uint32_t thread, uint32_t mode, size_t held,
                   const char *text, size_t n, struct ts_err *err)
 {
@@ -418,7 +422,8 @@ int ts_row_label(struct ts_row_names *r, uint32_t thread, uint32_t mode, uint64_
         for (const char *end = p + n; p < end;) {
             const char *stop = memchr(p, '\n', (size_t)(end - p));
             const size_t piece = (size_t)((stop == NULL ? end : stop) - p);
-            if (skip == 0 && stop != NULL && held == 0) { /* the usual case: all in one place */
+            /* the usual case: the whole label is in one page */
+            if (skip == 0 && stop != NULL && held == 0) {
                 *ret = p;
                 *ret_n = piece;
                 return 0;

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* row_names.h - the index in the input and the label of any row of any mode, within a given memory.
+/* row_names.h - looks up the input index and the label of any row of any mode, within a memory
+ * limit.
  *
- * ts_tensor_rows holds all used indices of a mode, ts_tensor_labels reads the file of labels for
- * each call: neither serves text of all nonzeros, whose rows come in any order. Here are three
- * tables for a mode: the used indices, the place of every 16th label, and the text of the labels.
- * Each is in memory when it fits, the smallest first. What does not fit is read through pages of 4
- * KiB that every thread keeps for itself: the text from the file of labels, the other two from a
+ * ts_tensor_rows holds all used indices of a mode, and ts_tensor_labels reads the label file for
+ * each call. Neither suits printing all nonzeros, whose rows come in any order. This file keeps
+ * three tables for each mode: the used indices, the position of every 16th label, and the text of
+ * the labels. Each is in memory when it fits, the smallest first. Other tables are read from files
+ * through a cache of 4 KiB pages per thread: the text from the label file, the other two from a
  * temporary file.
  *
- *   owner    the names own what they hold; the tensor must stay
+ *   owner    struct ts_row_names owns its tables; the tensor must stay open
  *   units    bytes; rows and indices from 0
- *   threads  open and close by one; the rest by `threads` at a time, each by its own number
- *   errors   0 or a negative ts_code: TS_EFORMAT for what is damaged
+ *   threads  one thread opens and closes; `threads` threads, each with its own number, may look up
+ *            at a time
+ *   errors   0 or a negative ts_code: TS_EFORMAT for damaged files
  */
 #ifndef TS_FORMAT_ROW_NAMES_H
 #define TS_FORMAT_ROW_NAMES_H
@@ -28,16 +30,16 @@ struct ts_row_names_conf {
     const struct ts_tensor *tensor;
     int labels;                        /* whether labels will be asked for */
     uint32_t threads;                  /* number of threads that will look up names */
-    uint64_t bytes;                    /* memory; see ts_row_names_least */
-    const char *tmp;                   /* directory for temporary files; must stay */
+    uint64_t bytes;                    /* bytes of memory to use; at least ts_row_names_least */
+    const char *tmp;                   /* directory for temporary files; the text must stay valid */
     const volatile sig_atomic_t *stop; /* may be NULL */
 };
 
-/* A table of struct ts_row_names: in memory, or in a file with a cache for each thread. */
+/* One table of struct ts_row_names: in memory, or in a file with a cache for each thread. */
 struct ts_name_table {
-    const char *path; /* for sentences */
+    const char *path; /* the file's name in messages */
     uint64_t bytes;
-    void *mem; /* the memory of all members below, or NULL */
+    void *mem; /* the whole table, or NULL if it is read from the file */
     int fd, own_fd;
     uint64_t at;               /* position of the table in the file */
     uint32_t n_pages;          /* pages of a cache, a power of two */
@@ -57,7 +59,7 @@ struct ts_row_names {
     uint32_t threads;
 };
 
-/* The memory that caches take at least, and what holding everything takes. */
+/* Return the memory that the smallest caches take, and the memory that holding all tables takes. */
 uint64_t ts_row_names_least(const struct ts_row_names_conf *conf);
 uint64_t ts_row_names_most(const struct ts_row_names_conf *conf);
 
@@ -65,7 +67,7 @@ int ts_row_names_open(const struct ts_row_names_conf *conf, struct ts_row_names 
                       struct ts_err *err);
 void ts_row_names_close(struct ts_row_names *r); /* NULL is fine */
 
-/* The index of a row; for ts_row_index. */
+/* Sets *ret to the input index of a row, from the table. Call ts_row_index instead. */
 int ts_row_names_index(struct ts_row_names *r, uint32_t thread, uint32_t mode, uint64_t row,
                        uint64_t *ret, struct ts_err *err);
 
@@ -82,8 +84,8 @@ static inline int ts_row_index(struct ts_row_names *r, uint32_t thread, uint32_t
     return 0;
 }
 
-/* The label of an index, *n bytes without an end; *ret is NULL when it has none. It stays until
- * this thread asks for another one of the mode. */
+/* Sets *ret to the label of an index, *n bytes without a terminator, or to NULL if it has none.
+ * The label is valid until this thread asks for another one of the mode. */
 int ts_row_label(struct ts_row_names *r, uint32_t thread, uint32_t mode, uint64_t index,
                  const char **ret, size_t *n, struct ts_err *err);
 

@@ -18,7 +18,7 @@ static int bad(const struct ts_mode *m, uint64_t row, const char *why, struct ts
     return ts_fail(err, TS_EFORMAT, "%s: chunk of row %" PRIu64 ": %s", m->rows_path, row, why);
 }
 
-/* Writes the sentence for missing bytes: the read failed, or the file ends early. */
+/* Fails with a message for missing bytes: the read failed, or the file ends early. */
 static int ends_at(FILE *in, const struct ts_mode *m, uint64_t row, struct ts_err *err)
 {
     if (ferror(in))
@@ -26,8 +26,8 @@ static int ends_at(FILE *in, const struct ts_mode *m, uint64_t row, struct ts_er
     return bad(m, row, "the file ends there", err);
 }
 
-/* Reads the n_rows of one chunk; its first row is `row`. *least: the smallest index allowed; it is
- * set to one more than the last index. */
+/* Reads the indices of one chunk into ret; its first row is `row`. *least: the smallest index
+ * allowed; set to the last index + 1. */
 static int read_chunk(FILE *in, const struct ts_mode *m, uint64_t row, uint64_t *least,
                       uint64_t *ret, struct ts_err *err)
 {
@@ -84,7 +84,7 @@ static int check_header(FILE *in, const struct ts_mode *m, uint32_t mode, struct
     return 0;
 }
 
-/* The position of a stream in a file that other threads may read too. */
+/* A position in a file descriptor that other threads may read from as well. */
 struct place {
     int fd;
     off_t at;
@@ -102,7 +102,7 @@ struct ts_rows_reader {
     const struct ts_mode *m;
     struct place place;
     FILE *in;
-    uint64_t row, least; /* the next row, and the smallest index it may have */
+    uint64_t row, least; /* row: the next row; least: the smallest index that it may have */
 };
 
 int ts_rows_reader_open(const struct ts_tensor *t, uint32_t mode, struct ts_rows_reader **ret,
@@ -116,7 +116,7 @@ int ts_rows_reader_open(const struct ts_tensor *t, uint32_t mode, struct ts_rows
         *ret = NULL;
         return 0;
     }
-    if (n_chunks > m->disk.rows_bytes / 16) /* before memory is allocated for them */
+    if (n_chunks > m->disk.rows_bytes / 16) /* checked before memory is allocated for the rows */
         return ts_fail(err, TS_EFORMAT, "%s: %" PRIu64 " bytes cannot hold %" PRIu64 " rows",
                        m->rows_path, m->disk.rows_bytes, m->disk.n_rows);
     rc = ts_file_read_check(m->rows_fd, m->rows_path, m->disk.rows_bytes, m->disk.rows_hash, err);

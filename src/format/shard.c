@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packs a shard from columns, and checks the bytes of one that was read. */
+/* Packs a shard from columns of indices and codes, and checks the bytes of a shard. */
 #include "format/shard.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* Most bits of a nonzero: a full index for each level and full codes. For each block: flags,
+/* A nonzero needs at most a full index for each level and full codes. A block also needs flags,
  * descriptors, bitmaps, bases, and a word of padding for each stream. */
 size_t ts_shard_bound(uint32_t order, uint32_t n_codes, uint32_t nnz)
 {
@@ -46,11 +46,11 @@ void ts_shard_pack(uint32_t order, uint32_t n_codes, uint32_t nnz, const uint32_
     ret->row_last = level[0][nnz - 1];
 }
 
-/* Position of the first of n entries that is not below `limit`, or n. */
+/* Returns the position of the first of n entries that is at least `limit`, or n. */
 static uint32_t find_beyond(const uint32_t *entry, uint32_t n, uint64_t limit)
 {
     uint32_t most = 0, p = 0;
-    for (uint32_t i = 0; i < n; i++) /* without an early exit, so that it is vectorised */
+    for (uint32_t i = 0; i < n; i++) /* no early exit, so that compilers vectorise the loop */
         most = entry[i] > most ? entry[i] : most;
     if (most < limit)
         return n;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* shard.h - the raw bytes of one shard: packing them, and finding the blocks in them.
+/* shard.h - packs nonzeros into the raw bytes of a shard, finds its blocks and checks it.
  *
  *   owner    the caller owns all memory; views point into it
  *   units    raw bytes are a whole number of 32-bit words, 4-byte aligned (64 is better)
  *   threads  all functions are pure
- *   errors   ts_shard_check takes untrusted bytes; everything after it trusts them
+ *   errors   ts_shard_check accepts untrusted bytes; the other functions trust them
  */
 #ifndef TS_FORMAT_SHARD_H
 #define TS_FORMAT_SHARD_H
@@ -20,7 +20,7 @@
  * vector decoders use wide loads. So memory that holds a shard needs this room after it. */
 #define TS_SHARD_SLACK 128u
 
-/* Most raw bytes that nnz nonzeros can take, in any order of tensor. */
+/* Returns the most raw bytes that nnz nonzeros can take, for any sparsity. */
 size_t ts_shard_bound(uint32_t order, uint32_t n_codes, uint32_t nnz);
 
 /* Packs nnz (>= 1) nonzeros, sorted as block_codec.h says, as one shard. level[l] and code[c] are
@@ -36,7 +36,7 @@ struct ts_block_at {
     uint32_t row; /* compact row of its first nonzero */
 };
 
-/* Block b (< n_blocks) of a checked shard. */
+/* Returns the position of block b (< n_blocks) of a checked shard. */
 static inline struct ts_block_at ts_shard_block(const struct ts_disk_shard *s, const void *raw,
                                                 uint32_t b)
 {
@@ -49,8 +49,8 @@ static inline struct ts_block_at ts_shard_block(const struct ts_disk_shard *s, c
     return at;
 }
 
-/* Decodes this block. `parts` is memory for its packed form. Returns 0, or TS_EFORMAT with a
- * reason, without a position. */
+/* Decodes block b. `parts` is scratch memory for the parsed block. Returns 0, or TS_EFORMAT with a
+ * reason but no position. */
 int ts_shard_decode(const struct ts_disk_shard *s, const void *raw, uint32_t b, uint32_t order,
                     uint32_t n_codes, struct ts_block_parts *parts, struct ts_block *ret,
                     struct ts_err *err);
@@ -61,8 +61,8 @@ static inline uint32_t ts_shard_partitions(const struct ts_disk_shard *s)
 }
 
 /* Checks that raw is the shard that *s describes: every block parses, every index at level l is
- * below n_rows[l], and rows run from row_first to row_last. n_dict bounds the codes when it is not
- * 0. On failure the sentence names block and byte, after `where` (file and shard). */
+ * below n_rows[l], and rows run from row_first to row_last. Codes must be below n_dict, unless it
+ * is 0. On failure the message names block and byte, after `where` (file and shard). */
 int ts_shard_check(const struct ts_disk_shard *s, const void *raw, uint32_t order, uint32_t n_codes,
                    const uint64_t n_rows[], uint32_t n_dict, const char *where, struct ts_err *err);
 

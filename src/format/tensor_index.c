@@ -12,7 +12,7 @@
 #include "base/setting.h"
 #include "format/shard.h"
 
-/* An integer up to here is exact in float64. */
+/* largest float64 below which all integers are exact */
 #define MAX_EXACT 9007199254740992.0
 
 static int is_zero(const uint8_t *byte, size_t n)
@@ -82,7 +82,7 @@ static int check_values(const struct ts_disk_header *h, const char *where, struc
 
 static int check_header(const struct ts_disk_header *h, const char *where, struct ts_err *err)
 {
-    const int weights = h->version == TS_FORMAT_WEIGHTS; /* with or without zeros */
+    const int weights = h->version == TS_FORMAT_WEIGHTS; /* such an index may also have zeros */
     const uint32_t may =
         TS_TENSOR_DUPLICATES | TS_TENSOR_VALUE_BITS_ESTIMATED | (weights ? TS_TENSOR_ZEROS : 0);
     const uint32_t must = weights                         ? TS_TENSOR_WEIGHTS
@@ -120,7 +120,8 @@ static int check_levels(const struct ts_disk_mode *d, uint32_t order, uint32_t m
     return 0;
 }
 
-/* Checks the numbers of a file beside the index: a file that exists has at least its header. */
+/* Whether the numbers of an optional file are possible: a file that exists has at least its
+ * header. */
 static int check_side_file(uint64_t bytes, uint64_t hash, uint64_t entries, size_t header_bytes)
 {
     if (bytes == 0)
@@ -164,7 +165,7 @@ static int check_mode(const struct ts_disk_mode *d, const struct ts_disk_header 
     return check_levels(d, h->order, mode, where, err);
 }
 
-/* Checks the sizes of a shard. Returns NULL, or what is wrong. */
+/* Checks the sizes of a shard. Returns NULL, or a phrase that says what is wrong. */
 static const char *shard_sizes(const struct ts_disk_shard *s, const struct ts_disk_header *h)
 {
     const uint32_t n_codes = ts_header_codes(h);
@@ -184,8 +185,8 @@ static const char *shard_sizes(const struct ts_disk_shard *s, const struct ts_di
     return NULL;
 }
 
-/* Checks the rows of a shard against the previous shard (NULL: it is the first). Returns NULL, or
- * what is wrong. */
+/* Checks the rows of a shard against the previous shard (NULL for the first shard). Returns NULL,
+ * or a phrase that says what is wrong. */
 static const char *shard_rows(const struct ts_disk_shard *s, const struct ts_disk_shard *before,
                               const struct ts_disk_mode *d, int is_last)
 {
@@ -231,7 +232,7 @@ static int check_shards(const struct ts_tensor *t, uint32_t mode, const char *wh
     return 0;
 }
 
-/* Whether header, modes, dictionary, shard tables and checksum fill the index. */
+/* Checks that header, modes, dictionary, shard tables and checksum fill the index. */
 static int check_layout(const struct ts_tensor *t, size_t n_bytes, const char *where,
                         struct ts_err *err)
 {

@@ -8,7 +8,7 @@
  *   units    bytes, nonzeros; modes from 0
  *   threads  pure
  *   errors   0, TS_ENOMEM, or TS_EFORMAT with a sentence that starts with `where` and says what was
- *            found; memory taken is bounded by the bytes given
+ *            found; memory use is bounded by the size of the index
  */
 #ifndef TS_FORMAT_TENSOR_INDEX_H
 #define TS_FORMAT_TENSOR_INDEX_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which kind of tensor lies at a path. */
+/* Finds the kind of tensor at a path, and opens it. */
 #include "format/tensor_kind.h"
 
 #include <errno.h>
@@ -24,22 +24,24 @@ static int refuse_unrooted(const char *path, struct ts_tensor **ret, struct ts_e
 
 typedef int open_fn(const char *path, struct ts_tensor **ret, struct ts_err *err);
 
-/* Everything that is no array is a directory of shards, or refused as one. */
+/* Functions that open each kind of array. A path that is no array is opened as a directory of
+ * shards. */
 static open_fn *const openers[TS_N_ARRAYS] = {
     [TS_ARRAY_NPY] = ts_dense_npy,         [TS_ARRAY_TEXT] = ts_dense_text,
     [TS_ARRAY_HDF5] = ts_dense_hdf5,       [TS_ARRAY_RAW] = ts_dense_raw,
     [TS_ARRAY_UNROOTED] = refuse_unrooted,
 };
 
-/* The kind is found by one open and used by another: whether the name has changed its file
- * since. */
+/* The kind is found with one open and the file is read with another. Whether the name has led to
+ * another file since `before`. */
 static int is_moved(const char *path, const struct ts_file_id *before)
 {
     struct ts_file_id now;
     return ts_file_id_of(path, &now) ? !ts_file_id_same(before, &now) : errno == ENOENT;
 }
 
-/* A file of HDF5 may hold several arrays, and has no names beside it. */
+/* Opens an array with its index and its names. An HDF5 file may hold several arrays, and has no
+ * names. */
 static int open_index_too(enum ts_array_kind kind, const char *path, struct ts_tensor **ret,
                           struct ts_err *err)
 {
@@ -56,7 +58,8 @@ static int open_index_too(enum ts_array_kind kind, const char *path, struct ts_t
     return rc;
 }
 
-/* index: an array's index is read, and what is no array is opened as a directory of shards. */
+/* Opens the path once. index: reads the index of an array, and opens all else as a directory of
+ * shards. */
 static int open_once(const char *path, int index, struct ts_tensor **ret, struct ts_err *err)
 {
     struct ts_file_id before;

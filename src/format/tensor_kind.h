@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tensor_kind.h - the kinds of tensors that a command opens, a table: directories of shards, and
- * dense arrays.
+/* tensor_kind.h - opens tensors of any kind: directories of shards and dense arrays.
  *
- * A kind is known by what lies at the path: a directory, or how a file begins. What comes of it is
- * a struct ts_tensor; `dense` of it tells which it is (dense.h). Whoever can do nothing with a
- * dense array opens the directory (ts_tensor_open), or refuses with ts_tensor_is_sparse.
+ * The kind follows from the path: a directory, or a file with known first bytes. The result is a
+ * struct ts_tensor, whose member `dense` is NULL for a directory (dense.h). Commands that do not
+ * support dense arrays call ts_tensor_open, or ts_tensor_is_sparse to refuse them.
  *
- *   owner    the caller closes what is opened (ts_tensor_close)
+ *   owner    the caller owns the tensor and closes it (ts_tensor_close)
  *   errors   0 or a negative ts_code with one sentence; on failure *ret is not touched
  */
 #ifndef TS_FORMAT_TENSOR_KIND_H
@@ -20,13 +19,15 @@ int ts_tensor_open_any(const char *path, struct ts_tensor **ret, struct ts_err *
 /* Opens dense arrays only, and ignores an index beside them (array_index.h). */
 int ts_tensor_open_array(const char *path, struct ts_tensor **ret, struct ts_err *err);
 
-/* Partitions that a pass over the mode gives (stream/weighted.h). */
+/* Returns the number of partitions in a pass over the mode (stream/weighted.h). */
 uint64_t ts_tensor_partitions(const struct ts_tensor *t, uint32_t mode);
 
-/* 0; or TS_EARG where it is dense: what does not work for such a tensor, like "scores". */
+/* Returns 0, or TS_EARG if the tensor is dense. use: what does not support dense tensors, such as
+ * "scores". */
 int ts_tensor_is_sparse(const struct ts_tensor *t, const char *use, struct ts_err *err);
 
-/* 0; or TS_EARG where its cells have weights, which this, like "a fit", does not use. */
+/* Returns 0, or TS_EARG if the cells have weights. use: what does not support weights, such as "a
+ * fit". */
 int ts_tensor_is_unweighted(const struct ts_tensor *t, const char *use, struct ts_err *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The functions of tensor.h that read the bytes of shards. */
+/* Reads, unpacks and checks shards (tensor.h). */
 #include <inttypes.h>
 #include <lz4.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ int ts_tensor_unpack_shard(const struct ts_tensor *t, uint32_t mode, uint64_t sh
             memcpy(raw, stored, s->raw_bytes);
         return 0;
     }
-    /* opening the tensor checked that these sizes are below 2^31 */
+    /* both sizes are below 2^31, as opening the tensor checked */
     if (LZ4_decompress_safe(stored, raw, (int)s->stored_bytes, (int)s->raw_bytes) !=
         (int)s->raw_bytes)
         return ts_fail(err, TS_EFORMAT,
@@ -98,7 +98,7 @@ int ts_tensor_read_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shar
         rc = ts_file_read_at(fd, m->shards_path, s->offset, padded(s->stored_bytes), stored, err);
     if (rc == 0)
         rc = ts_tensor_unpack_shard(t, mode, shard, stored, raw, err);
-    if (rc == 0) /* after the hash, so that damage is reported first */
+    if (rc == 0) /* after the hash, so that damage is reported as such */
         rc = check_padding(m, shard, stored, err);
     if (rc == 0)
         rc = ts_tensor_check_shard(t, mode, shard, raw, err);
@@ -145,7 +145,7 @@ int ts_tensor_check_values(const struct ts_tensor *t, const volatile sig_atomic_
 {
     void *raw;
     int rc = 0;
-    if (t->dense != NULL) /* its cells were looked at, as it was opened */
+    if (t->dense != NULL) /* its cells were checked when it was opened */
         return ts_dense_check_same(t->dense, err);
     if (t->header.value_kind != TS_VALUE_F32 && t->header.value_kind != TS_VALUE_F64 &&
         !ts_tensor_weighted(t))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The file of sums: 80 bytes. */
+/* Reads and writes the file `sums`, 80 bytes. */
 #include "format/tensor_sums.h"
 
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tensor_sums.h - NAME.tsh/sums: sums over the nonzeros that were read and over the cells
+/* tensor_sums.h - NAME.tsh/sums: checksums of the nonzeros that were read and of the cells
  * (cell_sum.h).
  *
- * The file came later than the format: a tensor without it is whole. It holds the checksum of the
+ * Tensors of older versions lack the file and are complete without it. It holds the checksum of the
  * index that it belongs to.
  *
  *   threads  one at a time
@@ -23,14 +23,14 @@ struct ts_tensor_sums {
     struct ts_cell_sum cells;
 };
 
-/* The bytes of the file. */
+/* Makes the bytes of the file. */
 void ts_tensor_sums_make(const struct ts_tensor_sums *s, uint32_t order, uint64_t index_hash,
                          struct ts_disk_sums *ret);
 
-/* Reads the file sums. Returns 1, or 0 if the tensor has no such file; *ret is zeros then. */
+/* Reads the file. Returns 1, or 0 if the tensor has no such file; *ret is then zeros. */
 int ts_tensor_sums_read(const struct ts_tensor *t, struct ts_tensor_sums *ret, struct ts_err *err);
 
-/* A sum as 32 hexadecimal digits. */
+/* Writes a sum as 32 hexadecimal digits. Returns text. */
 #define TS_CELL_SUM_CHARS 33u
 char *ts_cell_sum_text(const struct ts_cell_sum *s, char text[TS_CELL_SUM_CHARS]);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Walks all nonzeros of a tensor, with the indices of its input, by one thread or several. */
+/* Visits all nonzeros of a tensor, with the indices of its input, in one thread or several. */
 #include "format/walk.h"
 
 #include <inttypes.h>
@@ -68,14 +68,14 @@ int ts_walk_block(const struct ts_walk *w, uint64_t shard, const void *raw, uint
     return 0;
 }
 
-/* ---- all of them ---- */
+/* ---- visiting all nonzeros ---- */
 
 struct walk_all {
     const struct ts_walk *walk;
     ts_walk_fn *fn;
     void *ctx;
     const volatile sig_atomic_t *stop;
-    uint64_t next; /* the next shard that no thread has taken; atomic */
+    uint64_t next; /* the next shard that no thread has begun; atomic */
     int rc;        /* code of the first failure; atomic */
     struct ts_err err;
     pthread_mutex_t lock; /* protects err */
@@ -127,7 +127,7 @@ static int walk_shard(const struct walk_all *a, uint64_t shard, void *raw, uint6
     return rc;
 }
 
-/* Walks shards until none is left; every thread runs it. */
+/* Visits shards until none is left. Every thread runs this function. */
 static void walk_shards(struct walk_all *a)
 {
     const struct ts_tensor *t = a->walk->tensor;

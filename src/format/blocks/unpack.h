@@ -10,7 +10,7 @@
  *   units    positions in the block, 0..255; arrays have TS_UNPACK_SLACK extra entries that vector
  *            code may write
  *   threads  all functions are pure
- *   errors   none: blocks are trusted: ts_shard_check has checked them
+ *   errors   none: blocks are trusted, because ts_shard_check has checked them
  */
 #ifndef TS_FORMAT_UNPACK_H
 #define TS_FORMAT_UNPACK_H
