@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Compares files by their names, sizes and samples of their bytes. */
+/* Describes the files of a build by name, size and samples of their bytes, for comparing ranks. */
 #include "tools/build/build_input.h"
 
 #include <fcntl.h>

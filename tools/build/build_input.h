@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_input.h - what several ranks of tshard build compare of the files that they read: names,
- * kinds, sizes and, of those on a disk, bytes here and there. So copies on disks of nodes do as
- * well as one file that all see; two files that differ elsewhere alone are taken for the same.
+/* build_input.h - describes the input files of tshard build, so that several ranks can check that
+ * they read the same: names, kinds, sizes and, for regular files, samples of the bytes. So each
+ * node may read its own copy of a file. Files that differ only outside the samples are taken for
+ * equal.
  *
  *   threads  any
- *   errors   none: a file that cannot be read is told as one, and reading it later says why
+ *   errors   none: the description says that a file cannot be read; reading it later reports why
  */
 #ifndef TS_TOOLS_BUILD_INPUT_H
 #define TS_TOOLS_BUILD_INPUT_H
 
 #include <stdio.h>
 
-/* A line of text, the same for the same file. Reads BUILD_INPUT_PLACES times BUILD_INPUT_BYTES at
- * most. */
+/* Writes a line of text, equal for equal files. Reads at most BUILD_INPUT_PLACES times
+ * BUILD_INPUT_BYTES of the file. */
 void build_input_put(FILE *to, const char *path);
 
-#define BUILD_INPUT_PLACES 16u /* the first and the last bytes, and some between */
+/* number of samples: the first and the last bytes, and some in between */
+#define BUILD_INPUT_PLACES 16u
 #define BUILD_INPUT_BYTES  4096u
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Options and progress of tshard build, gen, split and select. */
+/* Applies the options, and shows the progress, of tshard build, gen, split and select. */
 #include "tools/build/build_opts.h"
 
 #include <inttypes.h>
@@ -14,7 +14,8 @@ static _Atomic uint64_t build_work;
 static void show(void *arg, const struct ts_build_step *step)
 {
     struct tool_progress *p = arg;
-    const char *unit = strcmp(step->unit, "bytes") == 0 ? "bytes" /* it must stay */
+    /* a text that stays valid; step->unit may not */
+    const char *unit = strcmp(step->unit, "bytes") == 0 ? "bytes"
                        : *step->unit == '\0'            ? ""
                                                         : "nonzeros";
     char what[TOOL_PROGRESS_CHARS];

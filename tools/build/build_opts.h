@@ -12,7 +12,7 @@
 #include "api/tools.h"
 #include "tools/common/tool.h"
 
-/* The options that say how to build, part of the commands' arguments. */
+/* Options of building that are common to these commands, as a part of their arguments. */
 struct build_opts {
     uint64_t memory, shard;
     uint32_t threads;
@@ -20,7 +20,7 @@ struct build_opts {
     int force, values, json, quiet, no_space_check;
 };
 
-/* Their rows of an option table; `base` is the offset of the struct. */
+/* Rows of an option table for this struct; `base` is its offset in the command's arguments. */
 /* clang-format off */
 #define BUILD_FORCE_OPT(base) \
     { "force", 'f', TS_OPT_FLAG, (base) + offsetof(struct build_opts, force), NULL, NULL, \
@@ -45,23 +45,24 @@ struct build_opts {
     { "values", 0, TS_OPT_CHOICE, (base) + offsetof(struct build_opts, values), "float32", \
       "float32|float64", "precision of the values" }, \
     BUILD_PLACE_OPTS(base)
-/* The sections of --help that these options are in. */
+/* The sections of --help for these rows, in their order. */
 #define BUILD_SECTIONS(output, room) \
     output, output, room, room, room, room, output, room, output
 /* clang-format on */
 
-/* Completes *o: defaults of the machine, limits, progress, signals. `progress` must stay. */
+/* Sets *o from the options: defaults of the machine, limits, progress, signals. `progress` must
+ * stay valid until the build ends. */
 int build_opts_apply(const struct build_opts *c, struct ts_build_options *o,
                      struct tool_progress *progress, struct ts_err *err);
 
-/* The precision of values, and what becomes of zeros and of several nonzeros of a cell, are those
- * of a tensor that is read. */
+/* Sets the precision of values, and the treatment of zeros and duplicates, to those of tensor t. */
 void build_opts_like(const struct ts_tensor *t, struct ts_build_options *o);
 
-/* "dir/amazon.tsh" and ".train.tsh" -> "amazon.train.tsh"; malloc'ed, NULL: no memory. */
+/* Makes a name from that of a tensor: "dir/amazon.tsh" and ".train.tsh" give "amazon.train.tsh".
+ * Returns malloc'ed text; NULL: out of memory. */
 char *build_opts_name(const char *path, const char *suffix);
 
-/* "30x40x50" -> sizes; returns how many, or a failure. */
+/* Parses sizes like "30x40x50". Returns their number, or a negative code. */
 int build_opts_dims(const char *text, uint64_t dim[TS_MAX_ORDER], struct ts_err *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Prints what was built, as text or JSON. */
+/* Prints a report on a new tensor, as text or JSON. */
 #include "tools/build/build_report.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 /* build_report.h - the report of tshard build, gen, split and select on what they built.
  *
  *   threads  the main thread
- *   errors   0 or a negative ts_code: the result is in place then
+ *   errors   0 or a negative ts_code; the tensor is in place in both cases
  */
 #ifndef TS_TOOLS_BUILD_REPORT_H
 #define TS_TOOLS_BUILD_REPORT_H
@@ -10,7 +10,7 @@
 #include "api/tools.h"
 #include "tools/common/tool.h"
 
-/* json: one JSON object on standard output in place of text. */
+/* Prints the report: text, or with `json` one JSON object on standard output. */
 int build_report_print(const struct ts_cmd *cmd, const struct ts_build_options *o,
                        const struct ts_build_report *r, int json, struct ts_err *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Prints the bounds of a build that has no files yet. */
+/* Prints bounds for the disk space and memory of a build without reading its input. */
 #include "tools/build/plan_ahead.h"
 
 #include <inttypes.h>
@@ -9,12 +9,12 @@
 #include "tools/common/plan_rows.h"
 #include "tools/common/tool.h"
 
-#define FACTOR_RANK 16u /* the default of tstream cp */
+#define FACTOR_RANK 16u /* default rank of tstream cp */
 
 struct plan_ahead {
-    const struct ts_build_options *o; /* memory, threads and precision; dim and n_dims are given */
+    const struct ts_build_options *o; /* memory, threads and precision; dim and n_dims are set */
     uint64_t nnz;
-    uint64_t disk; /* free bytes of the disk; 0: not known */
+    uint64_t disk; /* free bytes on the disk; 0: unknown */
 };
 
 static struct ts_need need_of(const struct plan_ahead *p)
@@ -34,7 +34,7 @@ static const char *verdict(const struct plan_ahead *p, const struct ts_need *nee
     return need->both.low > p->disk ? "no" : need->both.high <= p->disk ? "yes" : "perhaps";
 }
 
-/* "1.2 GiB or more", "1.2 GiB to 3 GiB" */
+/* Prints a row with a range, such as "1.2 GiB or more" or "1.2 GiB to 3 GiB". */
 static void bounds_row(const char *what, struct ts_space s)
 {
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS], note[80];
@@ -45,7 +45,7 @@ static void bounds_row(const char *what, struct ts_space s)
     plan_row(what, ts_num_bytes(a, s.low), s.low == s.high ? "" : note);
 }
 
-/* At most: with a row for each index. */
+/* Returns an upper bound of the bytes of the factors: each index has a row. */
 static double factor_bytes(const struct plan_ahead *p)
 {
     double rows = 0;
@@ -54,7 +54,8 @@ static double factor_bytes(const struct plan_ahead *p)
     return rows * FACTOR_RANK * sizeof(float);
 }
 
-/* What the indices take if cells lie at random: log2(cells choose nnz) bits in each copy. */
+/* Returns the bytes of the indices if cells are at random positions: log2(cells choose nnz) bits
+ * in each copy. */
 static double random_bytes(const struct plan_ahead *p)
 {
     double bits = -log2((double)p->nnz) + 1 / log(2);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tshard gen: synthetic tensors, to shards or to text. */
+/* tshard gen: makes synthetic tensors, as shards or as text. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 #include "tools/common/tool.h"
 #include "tools/tshard.h"
 
-#define TEXT_PIECE UINT64_C(16384) /* draws made at a time */
+#define TEXT_PIECE UINT64_C(16384) /* nonzeros drawn at a time */
 
 struct gen_args {
     const char *out, *dims, *value_range, *truth;
@@ -91,7 +91,7 @@ static int parse_values(const char *text, struct ts_synth *s, struct ts_err *err
     return 0;
 }
 
-/* Shortest text that reads back as the same value. */
+/* Prints the shortest text that reads back as the same value. */
 static int print_value(char *to, size_t room, double x, uint32_t value_bytes)
 {
     for (int digits = value_bytes == 4 ? 6 : 15;; digits++) {
@@ -102,7 +102,7 @@ static int print_value(char *to, size_t room, double x, uint32_t value_bytes)
     }
 }
 
-/* Writes a line for each draw of the batch. `at` has room for them. */
+/* Writes a line for each nonzero of the batch at `at`, which has room for all. Returns the end. */
 static char *put_lines(char *at, const struct ts_synth *s, const struct ts_batch *b)
 {
     for (uint64_t i = 0; i < b->n; i++) {
@@ -162,8 +162,8 @@ static int write_text(const struct ts_cmd *cmd, const struct ts_synth *s, const 
     return rc;
 }
 
-/* The factors of a planted model, written whole before the tensor is made; they get their name
- * after it. */
+/* Writes the factors of a planted model to a temporary file, before the tensor is made. The file
+ * gets its name after the tensor does. */
 static int begin_truth(const struct gen_args *args, const struct ts_synth *s, uint64_t memory,
                        struct export_sink *truth, struct ts_err *err)
 {

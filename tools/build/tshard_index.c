@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tshard_index.c - tshard index: checksums of a dense tensor, in a file beside it. */
+/* tshard_index.c - tshard index: writes checksums of a dense tensor to a file beside it. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,8 +29,7 @@ static const struct ts_opt index_opts[] = {
     { 0 },
 };
 
-/* Reads all cells of an array with a feed, which compares them with the checksums, or computes
- * missing checksums. */
+/* Reads all cells of an array, and compares them with its checksums or computes missing ones. */
 static int make(const struct index_args *args, struct ts_tensor *t, const char *path,
                 struct ts_err *err)
 {

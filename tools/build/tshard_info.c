@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tshard info: what a tensor directory holds, from its index alone. */
+/* tshard info: prints the contents of a tensor directory from its index alone. */
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
@@ -33,7 +33,8 @@ static const struct ts_opt info_opts[] = {
 static const char *const kind_names[] = { "constant", "integers", "dictionary", "float32",
                                           "float64" };
 
-/* A nonzero in coordinate form in memory: an index of 4 or 8 bytes per mode, and the value. */
+/* Returns the bytes of a nonzero in coordinate form: an index of 4 or 8 bytes per mode, and the
+ * value. */
 static uint32_t coo_bytes(const struct ts_tensor *t)
 {
     uint32_t bytes = t->header.value_bytes;
@@ -59,7 +60,8 @@ static uint64_t directory_bytes(const struct ts_tensor *t)
     return bytes;
 }
 
-/* Prints what the file options says of the tensor, or of a mode, or null without that file. */
+/* Prints, as JSON, the values of the file `options` for the tensor, or for a mode if of_mode is
+ * set; null if the file does not exist. */
 static void json_kept(struct tool_json *j, const struct ts_kept *k, int of_mode, uint32_t mode)
 {
     if (k->order == 0) {
@@ -96,8 +98,8 @@ static void json_mode(struct tool_json *j, const struct ts_tensor *t, uint32_t m
     tool_json_close(j);
 }
 
-/* Prints the sums of the file sums as JSON, or null without that file. Only tshard verify checks
- * whether they are right. */
+/* Prints the checksums of the file `sums` as JSON, or null if it does not exist. Only tshard
+ * verify checks them. */
 static void json_sums(struct tool_json *j, const struct ts_tensor *t)
 {
     char text[TS_CELL_SUM_CHARS];
@@ -113,7 +115,7 @@ static void print_json(const struct ts_tensor *t)
     struct tool_json j;
     struct ts_kept kept;
     struct ts_err err;
-    (void)ts_kept_read(t, &kept, &err); /* tshard verify says what is wrong with it */
+    (void)ts_kept_read(t, &kept, &err); /* tshard verify reports errors in this file */
     tool_json_open(&j, stdout);
     tool_json_str(&j, "tensor", t->path);
     tool_json_u64(&j, "format_version", t->header.version);
@@ -153,7 +155,7 @@ static void print_json(const struct ts_tensor *t)
     ts_kept_free(&kept);
 }
 
-/* As tshard export writes it. */
+/* Formats a value as tshard export writes it. */
 static const char *value_text(const struct ts_tensor *t, double value, char *text)
 {
     *(t->header.value_bytes == 4 ? ts_decimal_f32(text, (float)value)
@@ -183,7 +185,7 @@ static void put_values(struct tool_words *w, const struct ts_tensor *t)
                     weights);
 }
 
-/* What tshard build does unless it is told otherwise. */
+/* The default values of tshard build. */
 static const char *const usual[TS_N_KEPT] = {
     [TS_KEPT_BASE] = "1",         [TS_KEPT_VALUES] = "float32", [TS_KEPT_TRANSFORM] = "none",
     [TS_KEPT_DUPLICATES] = "sum", [TS_KEPT_ZEROS] = "drop",     [TS_KEPT_MISSING] = "error",
@@ -192,7 +194,7 @@ static const char *const usual[TS_N_KEPT] = {
     [TS_KEPT_FIELD] = "number",   [TS_KEPT_SIZE] = "none",
 };
 
-/* Whether a value says something that is not usual, and that the rest of the page does not. */
+/* Whether a value is not the default and is not printed elsewhere on the page. */
 static int is_told(const struct ts_kept *k, enum ts_kept_id id, uint32_t m)
 {
     const char *text = k->text[id][m], *name = k->text[TS_KEPT_MODE_NAME][m];
@@ -206,7 +208,7 @@ static int is_told(const struct ts_kept *k, enum ts_kept_id id, uint32_t m)
     return usual[id] == NULL || strcmp(text, usual[id]) != 0;
 }
 
-/* The kind of the input, and what is not usual of its rules. */
+/* Prints the kind of the input, and the build options that are not defaults. */
 static void put_kept(struct tool_words *w, const struct ts_tensor *t)
 {
     struct ts_kept k;
@@ -274,10 +276,10 @@ static void print_head(const struct ts_tensor *t)
     printf("\n");
 }
 
-/* ---- the table of modes ---- */
+/* ---- table of modes ---- */
 
 enum { MODE, NAME, SIZE, USED, LARGEST, SHARDS, BYTES, BOUND, COO, LABELS, N_COLUMNS };
-typedef char cells[N_COLUMNS][TS_NUM_CHARS]; /* a longer name is cut */
+typedef char cells[N_COLUMNS][TS_NUM_CHARS]; /* longer names are cut */
 
 static void fill_row(const struct ts_tensor *t, uint32_t m, double bound, double coo, cells cell)
 {
@@ -351,7 +353,7 @@ static void print_table(const struct ts_tensor *t)
     }
 }
 
-/* ---- a dense tensor: what the header of its file says ---- */
+/* ---- dense tensors, from the header of the file ---- */
 
 static void print_dense(const struct ts_tensor *t)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tshard part: the shards that one of several processes reads, in a directory of their own. */
+/* tshard part: copies the shards that one of several processes reads to a directory of their
+ * own. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -37,7 +38,8 @@ static const struct ts_opt part_opts[] = {
     { 0 },
 };
 
-/* Negative, or the exit status. */
+/* Sets the number of the part and of all parts from the options. Returns -1, or the exit status
+ * after a usage error. */
 static int which(const struct ts_cmd *cmd, const struct part_args *args, struct ts_part *ret)
 {
     int end = 0;

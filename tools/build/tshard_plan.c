@@ -37,19 +37,20 @@
 
 #define SAMPLE_BYTES (UINT64_C(96) << 20)
 #define GZIP_RATIO   4
-/* least area of a trial: a tenth of a second of sorting */
+/* smallest sort area of a trial: a tenth of a second of sorting */
 #define LEAST_AREA_WORDS (UINT64_C(1) << 20)
-#define MOST_FALL        0.125 /* bytes of a nonzero for each doubling: 1 bit */
+/* largest decrease of the bytes of a nonzero for each doubling of nonzeros: 1 bit */
+#define MOST_FALL 0.125
 
 struct plan {
     const struct ts_build_options *o;
     struct tool_progress *progress;
-    uint32_t n_trials;                /* begun */
-    uint64_t input_bytes, text_bytes; /* of all files; as text, roughly */
-    double share;                     /* of the text that was read */
+    uint32_t n_trials;                /* trials begun */
+    uint64_t input_bytes, text_bytes; /* bytes of all files, and of their text, estimated */
+    double share;                     /* fraction of the text that the trial reads */
     struct ts_build_report trial, quarter;
-    uint64_t trial_area;               /* words; 0: that of the real build */
-    uint64_t trial_peak, quarter_peak; /* resident in the end, at most */
+    uint64_t trial_area; /* sort area of the trial in words; 0: that of the real build */
+    uint64_t trial_peak, quarter_peak; /* peak resident memory after each trial */
     double measured_s;
 
     uint32_t order;
@@ -57,10 +58,10 @@ struct plan {
     double dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
     double shards_bytes[TS_MAX_ORDER], rows_bytes, labels_bytes, index_bytes;
     double disk_bytes, tmp_bytes;
-    double record_bytes, other_bytes; /* of memory */
-    struct ts_room room;              /* before the trials */
-    struct ts_need need;              /* of the build: its bounds, by all that is known */
-    struct ts_err refused, may_lack;  /* code 0, or what the build would say */
+    double record_bytes, other_bytes; /* memory for records, and other memory */
+    struct ts_room room;              /* free space before the trials */
+    struct ts_need need;              /* bounds of the build from all that is known */
+    struct ts_err refused, may_lack;  /* failures that the build would report; code 0: none */
     double read_s, merge_s, pack_s, sync_s;
 };
 
@@ -83,14 +84,14 @@ static int count_file(const char *path, struct plan *p, struct ts_err *err)
     if (fd < 0)
         return ts_fail_errno(err, TS_EIO, "%s: cannot be opened", path);
     if (pread(fd, head, sizeof head, 0) < 0)
-        head[0] = 0; /* reading in earnest will say it */
+        head[0] = 0; /* opening the input later reports the error */
     close(fd);
     p->input_bytes += (uint64_t)st.st_size;
     p->text_bytes += (uint64_t)st.st_size * (head[0] == 0x1f && head[1] == 0x8b ? GZIP_RATIO : 1);
     return 0;
 }
 
-/* ---- trials ---- */
+/* ---- the trials ---- */
 
 static void show_trial(void *arg, const struct ts_build_step *step)
 {
@@ -115,12 +116,12 @@ static int try_build(const struct tshard_build_job *job, struct plan *p, double 
     o.progress_arg = p;
     o.note = NULL;
     o.trial = share;
-    o.force = 1; /* nothing is replaced */
+    o.force = 1; /* trials replace no tensor */
     o.area_words = area_words;
     if (!maps)
         memset(o.map, 0, sizeof o.map);
     rc = ts_build_paths(&o, job->paths, job->n_paths, ret, &why);
-    if (rc == TS_EIO && ret->refused.code != 0) { /* a disk too small for the trial, too */
+    if (rc == TS_EIO && ret->refused.code != 0) { /* the disk is too small even for the trial */
         if (err != NULL)
             *err = ret->refused;
         return rc;
@@ -132,7 +133,7 @@ static int try_build(const struct tshard_build_job *job, struct plan *p, double 
     return rc;
 }
 
-/* Words of a sort area of the real build. */
+/* Returns the words of a sort area of the real build. */
 static uint64_t area_words(const struct plan *p, uint32_t order)
 {
     struct ts_build_memory m;
@@ -140,7 +141,8 @@ static uint64_t area_words(const struct plan *p, uint32_t order)
     return m.area_words;
 }
 
-/* The area of the trial after r, a quarter of it: 0 for that of the real build. */
+/* Returns the sort area of the next trial in words, after trial r on a quarter of the sample. 0:
+ * the area of the real build. */
 static uint64_t trial_area(const struct plan *p, const struct ts_build_report *r)
 {
     const uint64_t area = area_words(p, r->order);
@@ -169,9 +171,10 @@ static int try_all(const struct tshard_build_job *job, struct plan *p, struct ts
     return rc;
 }
 
-/* ---- from the trials to the build ---- */
+/* ---- extrapolation from the trials to the build ---- */
 
-/* x of the build, from that of the quarter and of the trial. */
+/* Extrapolates a count as a power of the nonzeros, from its values in both trials. times: nonzeros
+ * of the build per nonzero of the trial. */
 static double grown(const struct plan *p, double quarter, double trial, double times)
 {
     const double by = (double)p->trial.input_nnz / (double)(p->quarter.input_nnz + 1);
@@ -182,7 +185,7 @@ static double grown(const struct plan *p, double quarter, double trial, double t
     return trial * pow(times, exponent < 1 ? exponent : 1);
 }
 
-/* Bytes of a nonzero in the copy of mode m. */
+/* Returns the bytes of a nonzero in the copy of mode m. */
 static double packed_per_nnz(const struct plan *p, uint32_t m)
 {
     const struct ts_build_report *t = &p->trial, *q = &p->quarter;
@@ -222,12 +225,13 @@ static void extrapolate_size(struct plan *p)
         packed_trial += (double)t->shards_bytes[m];
     }
     p->index_bytes = (double)t->index_bytes * packed / packed_trial;
-    /* two files of their own, and as small */
+    /* the files `sums` and `options`, which are as small */
     p->index_bytes += (double)(sizeof(struct ts_disk_sums) + t->options_bytes);
     p->disk_bytes = packed + p->rows_bytes + p->labels_bytes + p->index_bytes;
 }
 
-/* What such a build takes, by the estimate that the build itself is held against. */
+/* Returns the bounds of such a build, with the function that the build itself uses to check for
+ * space. */
 static struct ts_need need_of(const struct plan *p)
 {
     const struct ts_build_report *t = &p->trial;
@@ -256,14 +260,14 @@ static void extrapolate_runs(struct plan *p)
     p->tmp_bytes = p->n_runs == 0 ? 0 : (double)need_of(p).tmp.high;
 }
 
-/* Of the records of a trial in areas of `words`. */
+/* Returns the bytes of the records of a trial with a sort area of `words`. */
 static double record_bytes(const struct ts_build_report *r, double words)
 {
     return 16 * fmin((double)r->input_nnz * r->read_words, words);
 }
 
-/* What sorts in memory take of their scratch beyond what they took in the trial. How much that is
- * depends on how indices cluster; at most it is a copy of all records. */
+/* Returns the scratch memory of sorts beyond that of the trial. It depends on how indices cluster;
+ * the upper bound is a copy of all records. */
 static double more_scratch(const struct plan *p, double other_quarter, double other_trial)
 {
     const struct ts_build_report *t = &p->trial, *q = &p->quarter;
@@ -277,7 +281,8 @@ static double more_scratch(const struct plan *p, double other_quarter, double ot
     return fmin(each * (p->n_read - (double)t->input_nnz), most);
 }
 
-/* Records lie in two areas. The rest is what was resident beside them when it was most. */
+/* Extrapolates memory. Records are in two sort areas; the rest is the peak resident memory without
+ * records. */
 static void extrapolate_memory(struct plan *p)
 {
     const double area = (double)area_words(p, p->order);
@@ -304,8 +309,9 @@ static void extrapolate_time(struct plan *p)
     p->sync_s = 1e-9 * (double)t->sync_ns * bytes / packed;
 }
 
-/* What the build would say: before it reads, by its own bounds; and by what the trials have shown.
- * Bounds of what was read whole are those of the build after reading. */
+/* Finds the failures that the build would report: before it reads, from its own bounds; and after
+ * reading, from the figures of the trials. If the trial read all text, its bounds are those of the
+ * build. */
 static void judge(struct plan *p)
 {
     const struct ts_build_report *t = &p->trial;
@@ -342,7 +348,7 @@ static const char *verdict(const struct plan *p)
     return p->refused.code != 0 ? "no" : p->may_lack.code != 0 ? "perhaps" : "yes";
 }
 
-/* Bounds of the disk that the result lies on. */
+/* Returns the bounds for the disk of the result. */
 static struct ts_space on_disk(const struct plan *p)
 {
     return ts_room_is_one_disk(&p->room) ? p->need.both : p->need.result;
@@ -423,7 +429,7 @@ static void print_text(const struct plan *p)
 
 /* ---- JSON ---- */
 
-/* UINT64_MAX: not known. */
+/* Prints a number, or null for UINT64_MAX (unknown). */
 static void json_known(struct tool_json *j, const char *key, uint64_t x)
 {
     if (x == UINT64_MAX)

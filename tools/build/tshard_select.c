@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tshard select: a part of a tensor, as a tensor. */
+/* tshard select: copies a part of a tensor to a new tensor. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -38,11 +38,11 @@ static const struct ts_opt select_opts[] = {
     { 0 },
 };
 
-/* What --keep says of a mode. */
+/* The indices and names of a mode that --keep gives. */
 struct kept {
     struct ts_pick_range *range;
     uint64_t n, room;
-    char **name; /* not found yet */
+    char **name; /* names whose indices are not known yet */
     uint64_t n_names;
 };
 
@@ -67,7 +67,7 @@ static int add_range(struct kept *k, uint64_t first, uint64_t last, struct ts_er
     return 0;
 }
 
-/* A whole number of n characters; 0 where it is none. */
+/* Parses n characters as a whole number. Returns 0 if they are none. */
 static int whole(const char *text, size_t n, uint64_t *ret)
 {
     *ret = 0;
@@ -88,7 +88,7 @@ static int add_name(struct kept *k, const char *text, size_t n, struct ts_err *e
     return 0;
 }
 
-/* One word of --keep: a range, a number, or a name where the mode has names. */
+/* Adds one word of --keep: a range, a number or, if the mode has names, a name. */
 static int add_word(const struct ts_tensor *t, uint32_t mode, const char *text, size_t n,
                     struct kept *k, struct ts_err *err)
 {
@@ -139,7 +139,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Names become indices: all labels of the mode are looked through once. A word that is no name may
+/* Replaces names by indices with one pass over the labels of the mode. A word that is no label may
  * be a number. */
 static int find_names(const struct ts_tensor *t, uint32_t mode, const char *tmp, struct kept *k,
                       struct ts_err *err)
@@ -256,7 +256,7 @@ static int select_part(const struct ts_cmd *cmd, const struct select_args *args,
             rc = ts_pick_ranges(&pick, t, m, kept[m].range, kept[m].n, err);
     if (rc == 0)
         rc = parse_least(t, &args->least, &pick, err);
-    if (pick.left_out != 0) /* values that fall on the same cell are added up */
+    if (pick.left_out != 0) /* values of cells that become the same cell are added */
         o.duplicates = TS_DUPLICATES_SUM;
     if (rc == 0)
         rc = ts_build_tensor(&o, t, &pick, &report, err);

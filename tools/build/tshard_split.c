@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tshard split: divides a tensor into two, so that one can judge a model of the other. */
+/* tshard split: divides a tensor into two, one to fit a model to and one to test it. */
 #include <float.h>
 #include <libgen.h>
 #include <stddef.h>
@@ -42,7 +42,8 @@ static int is_same_file(const char *a, const char *b)
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* Whether both name one directory, whether it is there or is to be made, like a.tsh and ./a.tsh. */
+/* Whether both paths lead to the same directory, like a.tsh and ./a.tsh. The directories need not
+ * exist. */
 static int is_same_place(const char *a, const char *b)
 {
     char *copy[4] = { strdup(a), strdup(a), strdup(b), strdup(b) };
@@ -55,7 +56,8 @@ static int is_same_place(const char *a, const char *b)
     return ret;
 }
 
-/* A tensor without a value other than 0 is not built: it is refused before the other one is. */
+/* Checks that both parts have a nonzero value. A part of zeros cannot be built, so this must be
+ * found before the other part is. */
 static int check_sides(const struct ts_tensor *t, const struct ts_hold_out *hold_out,
                        const char *const out[2], struct ts_err *err)
 {
@@ -97,7 +99,7 @@ static int split(const struct ts_cmd *cmd, const struct split_args *args, const 
         rc = tool_writes(out[0], TS_BUILDING_SUFFIX, "--train", err);
     if (rc == 0)
         rc = tool_writes(out[1], TS_BUILDING_SUFFIX, "--test", err);
-    for (int i = 0; i < 2 && rc == 0; i++) /* the second too, before the first is built */
+    for (int i = 0; i < 2 && rc == 0; i++) /* checks the second as well before the first is built */
         rc = ts_build_dir_check(out[i], args->build.force, err);
     if (rc == 0)
         rc = check_sides(t, &pick.hold_out, out, err);

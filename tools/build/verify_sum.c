@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decodes a shard, checks the order of its nonzeros, and sums their hashes. */
+/* Decodes a shard, checks the order of its nonzeros, and adds up hashes of its cells. */
 #include "tools/build/verify_sum.h"
 
 #include <inttypes.h>
@@ -8,13 +8,13 @@
 
 #include "api/tools.h"
 
-/* The norm is a sum over the nonzeros in another order than the builder's: each order is off by at
- * most nnz roundings, in practice by their square root, 1e-10 for the 2^40 nonzeros of a largest
- * tensor. A value that is wrong by more than that share of the norm is seen here, every other one
+/* Relative tolerance for the norm, which is summed in another order than the builder's. The
+ * rounding error of each order is at most nnz roundings, in practice their square root: 1e-10 for
+ * the 2^40 nonzeros of the largest tensor. A larger error of a value is found here, a smaller one
  * by the hash of its shard. */
 #define NORM_TOLERANCE 1e-10
 
-/* -1, 0, 1: how nonzero a lies to b. */
+/* Compares nonzeros a and b, level by level. Returns -1, 0 or 1. */
 static int compare(const uint32_t *a, const uint32_t *b, uint32_t order)
 {
     for (uint32_t l = 0; l < order; l++)
@@ -29,7 +29,7 @@ static void copy_indices(const struct ts_block *b, uint32_t p, uint32_t order, u
         ret[l] = b->level[l][p];
 }
 
-/* The bits of a value as it was read. */
+/* Returns the bits of a value in the precision in which it was read. */
 static uint64_t bits_of(const struct ts_tensor *t, double value)
 {
     const float narrow = (float)value;
@@ -74,7 +74,7 @@ static void add_values(const double *value, uint32_t n, struct verify_sum *s)
     s->squares += squares;
 }
 
-/* Adds the lengths of the rows of a block. */
+/* Updates the numbers of nonzeros of the first, last and fullest row. */
 static void add_runs(const struct ts_block *b, struct verify_sum *s)
 {
     for (uint32_t p = 0; p < b->n; p++) {
@@ -147,7 +147,7 @@ int verify_sum_append(const struct ts_tensor *t, uint32_t mode, uint64_t shard,
                       struct verify_sum *sum, const struct verify_sum *next, struct ts_err *err)
 {
     const int least = (t->header.flags & TS_TENSOR_DUPLICATES) != 0 ? 0 : 1;
-    const int shared = next->row_first == sum->row_last; /* a row that spans both */
+    const int shared = next->row_first == sum->row_last; /* whether a row spans both shards */
     const uint64_t run = sum->last_run + next->first_run;
     if (compare(next->first, sum->last, t->order) < least)
         return ts_fail(err, TS_EFORMAT, "%s: shard %" PRIu64 " does not come behind the one before",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Puts together the name of a file of cells. */
+/* Makes the name of a file of cells from options. */
 #include "tools/common/array_opts.h"
 
 #include <stdlib.h>

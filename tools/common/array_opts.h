@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* array_opts.h - the options that say what is in a file of cells alone
+/* array_opts.h - the options that describe a file of cells without a header
  * (format/arrays/array_name.h). */
 #ifndef TS_TOOLS_ARRAY_OPTS_H
 #define TS_TOOLS_ARRAY_OPTS_H
@@ -23,7 +23,7 @@ struct array_opts {
     "order of the cells in a raw file. C: the last index changes fastest. F: the first index " \
     "does"
 
-/* The rows of an option table that fill one at offset `at`. Those of tstream cp are in
+/* Rows of an option table for a struct array_opts at offset `at`. The rows of tstream cp are in
  * base/settings.def. */
 /* clang-format off */
 #define ARRAY_OPTS(at) \
@@ -35,8 +35,8 @@ struct array_opts {
       HELP_ORDER }
 /* clang-format on */
 
-/* The name of the tensor that operand and options mean, in *ret, to be freed; the operand's own
- * where no dims are given. TS_EARG: options that go without each other. */
+/* Sets *ret to the name of the tensor, from the operand and the options; the caller frees it.
+ * Without --dims it is the operand. TS_EARG: an option lacks another one that it needs. */
 int array_opts_name(const struct array_opts *o, const char *operand, char **ret,
                     struct ts_err *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* common_opts.h - rows of option tables that several commands have, with `at`, where the value is
- * kept.
+/* common_opts.h - rows of option tables that several commands share. `at` is the offset of the
+ * value.
  *
  *   threads  pure
  *   errors   none

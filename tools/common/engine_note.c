@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Prints notes about the processor that the engine has chosen. */
+/* Prints notes about the engine of a command. */
 #include "tools/common/engine_note.h"
 
 #include "tools/common/tool.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Prints the lines of a plan. */
+/* Prints the rows of a plan. */
 #include "tools/common/plan_rows.h"
 
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plan_rows.h - the lines of tshard plan and tstream plan: what, how much, and a note, in at most
- * 80 columns.
+/* plan_rows.h - prints the rows of tshard plan and tstream plan: a name, an amount and a note, in
+ * at most 80 columns.
  *
  *   units    bytes, seconds
  */

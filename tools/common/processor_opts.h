@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* processor_opts.h - the options that say which processor a command computes on. */
+/* processor_opts.h - the options that choose the processor of a command. */
 #ifndef TS_TOOLS_PROCESSOR_OPTS_H
 #define TS_TOOLS_PROCESSOR_OPTS_H
 
@@ -24,8 +24,8 @@
     "each other's memory, otherwise nccl. With several processes auto is host if NCCL is "  \
     "missing or they share a GPU. The result does not depend on it"
 
-/* The rows of an option table that fill a struct ts_processor at offset `at`. Those of tstream cp
- * are in base/settings.def. */
+/* Rows of an option table for a struct ts_processor at offset `at`. The rows of tstream cp are in
+ * base/settings.def. */
 /* clang-format off */
 #define TSTREAM_PROCESSOR_OPTS(at) \
     { "cpu", 0, TS_OPT_FLAG, (at) + offsetof(struct ts_processor, cpu), NULL, NULL, HELP_CPU }, \

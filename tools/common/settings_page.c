@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Prints docs/options.md. */
+/* Prints the page docs/options.md. */
 #include "tools/common/settings_page.h"
 
 #include <ctype.h>
@@ -9,7 +9,7 @@
 
 struct row {
     enum ts_run_fixed resume;
-    const char *keyword, *field; /* NULL: none */
+    const char *keyword, *field; /* names in Python and C; NULL: none */
 };
 
 #define SETTING(member, option, letter, kind, def, arg, section, resume, keyword, field, ...) \
@@ -19,7 +19,7 @@ static const struct row rows[] = {
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
-#define WIDTH      95 /* columns of a line of text, without quotes */
+#define WIDTH      95 /* columns of a line of text, not counting string quotes */
 #define TEXT_BYTES 2048
 #define NAME_CHARS "abcdefghijklmnopqrstuvwxyz0123456789-"
 
@@ -35,7 +35,7 @@ static const char head[] =
     "- *of the call*: it is chosen anew for each call\n\n"
     "Runs of several models may change `--checkpoint` only.\n";
 
-/* `text` in a cell of a table, from which '|' would lead to the next one. */
+/* Writes text for a cell of a table, with '|' escaped. */
 static void put_text(const char *text, size_t n, FILE *to)
 {
     for (size_t i = 0; i < n; i++) {
@@ -52,7 +52,7 @@ static void put_code(const char *text, size_t n, FILE *to)
     fputc('`', to);
 }
 
-/* The second name of an option, or NULL. */
+/* Returns the alias of an option, or NULL. */
 static const char *alias_of(const char *option)
 {
     for (const struct ts_opt_alias *a = tstream_cp_aliases; a->name != NULL; a++)
@@ -133,7 +133,8 @@ static void put_row(const struct row *r, const struct ts_opt *o, FILE *to)
     fprintf(to, " | %s |\n", resumed(r->resume));
 }
 
-/* How much of a word is code: an option, or a value with which a sentence begins. */
+/* Returns how many characters of a word are to be set as code: all of an option's name, or of a
+ * value at the beginning of a sentence. */
 static size_t code_chars(const char *word, int begins)
 {
     const size_t n = strlen(word);
@@ -142,7 +143,7 @@ static size_t code_chars(const char *word, int begins)
     return begins && islower((unsigned char)word[0]) ? n - (strchr(":,", word[n - 1]) != NULL) : 0;
 }
 
-/* The help of an option, in lines of WIDTH. */
+/* Writes the help of an option, broken into lines of WIDTH columns. */
 static void put_help(const struct ts_opt *o, FILE *to)
 {
     int col = fprintf(to, "\n`--%s`:", o->name), begins = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages, the dispatch of commands, and the end of a program. */
+/* Prints messages, dispatches commands, and ends a program. */
 #include "config.h"
 
 #include "tools/common/tool.h"
@@ -37,7 +37,7 @@ const char *tool_plain(const char *text, char *buf, size_t size)
     return buf;
 }
 
-/* A terminal would break a long line inside words. */
+/* Prints words with line breaks between them; a terminal would break a long line inside words. */
 static void print_words(const char *text, int columns)
 {
     int at = 0;
@@ -80,13 +80,13 @@ static void say(const struct ts_cmd *cmd, const char *text)
     say_as(cmd->program, cmd->name, text);
 }
 
-/* Whoever reads has seen enough: tstream top | head. */
+/* Whether a reader closed the pipe, as in `tstream top | head`, which is not a failure. */
 static int is_closed_pipe(const struct ts_err *err)
 {
     return err->code == TS_EIO && err->sys == EPIPE;
 }
 
-static struct ts_err failure; /* the last one that was told of */
+static struct ts_err failure; /* the last failure that was reported */
 
 const struct ts_err *tool_failure(void)
 {
@@ -144,7 +144,7 @@ void tool_warn(const struct ts_cmd *cmd, const struct ts_err *warn)
         tool_note(cmd, "%s", warn->text);
 }
 
-static const struct ts_cmd *running; /* NULL: no command, or it has ended */
+static const struct ts_cmd *running; /* the command that runs; NULL: none, or it has ended */
 
 int tool_parse(const struct ts_cmd *cmd, int argc, char **argv, void *args, uint32_t *n_operands,
                char **operand, uint64_t *given)
@@ -196,7 +196,8 @@ static void help(const char *program, const char *summary, const struct ts_cmd *
         program, program);
 }
 
-/* What was printed must have arrived: a full disk behind a redirection is a failure. */
+/* Flushes standard output and returns the exit status. A full disk behind a redirection is a
+ * failure. */
 static int finish(const char *program, int status)
 {
     struct ts_err err;
@@ -208,7 +209,7 @@ static int finish(const char *program, int status)
     return 1;
 }
 
-static const char *sibling; /* the other program, and its commands */
+static const char *sibling; /* the other program and its commands */
 static const char *const *sibling_commands;
 
 void tool_sibling(const char *program, const char *const commands[])
@@ -217,7 +218,7 @@ void tool_sibling(const char *program, const char *const commands[])
     sibling_commands = commands;
 }
 
-/* A command of the other program. */
+/* Prints a message if `word` is a command of the other program. */
 static int say_sibling(const char *program, const char *word)
 {
     struct ts_err err;
@@ -254,8 +255,8 @@ static int unknown(const char *program, const char *word, const struct ts_cmd *c
     return 2;
 }
 
-/* --version, and what is built from the option tables: man pages, completions and docs/options.md.
- * -1: none of these. */
+/* Handles --version, and the options that print man pages, completions and docs/options.md from
+ * the option tables. Returns the exit status, or -1 for other arguments. */
 static int about(const struct tool_program *program, int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : "";
@@ -318,21 +319,21 @@ static int dispatch(const struct tool_program *self, int argc, char **argv)
     return unknown(program, word, cmds);
 }
 
-/* A program may be started without standard input, output or error: then the first file that it
- * opens would get the number, and what is printed would go into that file. Opened the wrong way
- * round, so that reading and printing fail as before. */
+/* A program may be started without standard input, output or error. The first file that it opens
+ * would then get that number, and output would go into it. This opens the missing ones for the
+ * wrong direction, so that reading and printing fail as before. */
 static void open_standard(void)
 {
     for (int fd = 0; fd <= 2; fd++) {
         const int how = fd == 0 ? O_WRONLY : O_RDONLY;
         if (fcntl(fd, F_GETFD) == -1 && errno == EBADF && open("/dev/null", how) < 0)
-            (void)!open("/", O_RDONLY | O_DIRECTORY); /* no /dev here: any file that is there */
+            (void)!open("/", O_RDONLY | O_DIRECTORY); /* without /dev, any existing file will do */
     }
 }
 
-/* ---- ends that are not ours ---- */
+/* ---- exit called by a library ---- */
 
-/* A library has called exit, which libgomp does with a line on standard error that names the
+/* Runs when a library calls exit, as libgomp does after a line on standard error that names the
  * cause. */
 static void on_exit_by_others(void)
 {
@@ -344,8 +345,9 @@ static void on_exit_by_others(void)
     say(cmd, "ended by the OpenMP library, as the line above says; nothing half made is left");
 }
 
-/* What is freed goes back to the system: the C library would keep ever more of it, by the size of
- * what was freed last, beside a budget that it was part of. */
+/* Makes the C library return freed memory to the system. Otherwise it keeps ever more, up to the
+ * size of the largest block freed, in addition to the memory budget of which the block was a
+ * part. */
 static void give_back(void)
 {
 #ifdef M_MMAP_THRESHOLD

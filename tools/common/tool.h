@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tool.h - what the programs share: commands, messages, standard output, JSON; and by its headers
- * signals (tool_signal.h) and progress (tool_progress.h).
+/* tool.h - common parts of the programs: commands, messages, standard output, JSON; tool_signal.h
+ * and tool_progress.h add signals and progress.
  *
- * A program is a table of commands, and what its man page says beside them:
+ * A program is a table of commands, with texts for its manual page:
  *
  *     static const struct ts_cmd *const cmds[] = { &tool_build, &tool_info, NULL };
  *     int main(int argc, char **argv)
@@ -19,7 +19,7 @@
  *     if (status >= 0)
  *         return status;
  *
- *   exit     0 done, 1 failed, 2 wrong usage: what run returns is the exit status; 1 turns into
+ *   exit     0 done, 1 failed, 2 wrong usage: the return value of `run`; 1 becomes
  *            death by the signal that stopped the command, if one did
  *   output   results go to standard output, everything else to standard error
  *   threads  messages and progress from any thread; the rest from the main thread
@@ -37,116 +37,123 @@
 /* A row of a table for the manual pages; a row of zeros ends the table. */
 struct tool_entry {
     const char *name, *text;
-    const char *commands; /* "cp fit": the commands whose pages have it; NULL: all */
+    const char *commands; /* "cp fit": the commands whose pages include the row; NULL: all */
 };
 
 struct tool_program {
     const char *name, *summary;
-    const struct ts_cmd *const *cmds; /* NULL ends; one whose name is NULL is the whole program */
-    const char *first_steps; /* lines that are printed if no command is given; may be NULL */
-    /* for the manual pages; NULL: none */
-    const char *description;                      /* a paragraph of the overview */
-    const struct tool_entry *files, *environment; /* name, what it is */
-    /* a command, the pages beside it: "tshard-build tstream-plan" */
+    /* ends with NULL; a command without a name is the whole program */
+    const struct ts_cmd *const *cmds;
+    const char *first_steps; /* text printed if no command is given; may be NULL */
+    /* For the manual pages; NULL: none. */
+    const char *description; /* a paragraph for the overview */
+    /* sections FILES and ENVIRONMENT: a name and its explanation */
+    const struct tool_entry *files, *environment;
+    /* for each command, its related pages: "tshard-build tstream-plan" */
     const struct tool_entry *related;
     const char *see_also;           /* the other program: "tstream" */
-    void (*options_page)(FILE *to); /* for --help-options, from which a page of docs/ is made */
+    void (*options_page)(FILE *to); /* prints a page of docs/, for --help-options */
 };
 
 int tool_main(const struct tool_program *program, int argc, char **argv);
 
-/* Called before a command runs, with its arguments from its name on: what it returns is the exit
- * status, -1 that it runs. */
+/* Sets a function that is called before a command runs, with the arguments from the command's name
+ * on. It returns the exit status, or -1 to run the command. */
 void tool_before_command(int (*call)(const struct ts_cmd *cmd, int argc, char **argv));
 
-/* Called once before tool_main ends, by a signal too, with its exit status. */
+/* Sets a function that is called once with the exit status before tool_main ends, also after a
+ * signal. */
 void tool_before_end(void (*call)(int status));
 
-/* What tool_fail or tool_usage told of last; code 0: nothing. */
+/* Returns the last failure that tool_fail or tool_usage reported; code 0: none. */
 const struct ts_err *tool_failure(void);
 
-/* The commands of the program beside this one, which ends with NULL: a user who asks for one of
- * them here is told. */
+/* Names the other program and its commands (ends with NULL), so that a message can refer users to
+ * it. */
 void tool_sibling(const char *program, const char *const commands[]);
 
-/* ts_opt_parse, with --help and mistakes answered: negative to go on, else the exit status.
- * `operand` has room for argc (NULL: there was no memory for it, which is said), `given` may be
- * NULL. */
+/* Calls ts_opt_parse, and answers --help and mistakes. Returns a negative number to continue, else
+ * the exit status. `operand` has room for argc operands (NULL, after a failed allocation, is
+ * reported); `given` may be NULL. */
 int tool_parse(const struct ts_cmd *cmd, int argc, char **argv, void *args, uint32_t *n_operands,
                char **operand, uint64_t *given);
 
-/* "tshard build: SENTENCE" on standard error, nothing for a pipe that its reader closed; returns
- * the exit status 1. */
+/* Prints "tshard build: MESSAGE" on standard error, unless a reader closed the pipe of standard
+ * output. Returns the exit status 1. */
 int tool_fail(const struct ts_cmd *cmd, const struct ts_err *err);
 
-/* The same for a mistake on the command line that the table cannot find; returns 2. */
+/* The same for a mistake on the command line that the option table cannot find. Returns 2. */
 int tool_usage(const struct ts_cmd *cmd, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* "tshard build: SENTENCE", something to know that is no failure. */
+/* Prints "tshard build: MESSAGE" on standard error for a note that is not a failure. */
 void tool_note(const struct ts_cmd *cmd, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* `text` in buf, cut to size, with '?' for what a terminal acts upon: a path, or a word of a file,
- * is any bytes. The messages above are written so. Returns buf. */
+/* Copies text to buf, cut to size, with '?' for characters that control a terminal. Paths and
+ * words of files can be any bytes; the messages above use this function. Returns buf. */
 const char *tool_plain(const char *text, char *buf, size_t size);
 
 #define tool_utf8_length ts_json_utf8_length
 
-/* The character at *text, of at most n bytes, as it is shown: in `to`, with its length as the
- * result. What a terminal acts upon, and bytes that are not UTF-8, are '?'. *text moves behind it.
- * All text of files that reaches a terminal goes through this function. */
+/* Writes the next character of *text, of at most n bytes, to `to` as it is shown, and returns its
+ * length. Characters that control a terminal, and bytes that are not UTF-8, become '?'. Moves
+ * *text past it. All text of files that reaches a terminal goes through this function. */
 size_t tool_plain_next(const char **text, size_t n, char to[5]);
 
-/* Table text for `fd`: as it is, or on a terminal each character as it is shown, but for tabs and
- * line feeds. *text and *n become a malloc'ed copy (*copy) where something changes. */
+/* Prepares the text of a table for `fd`: unchanged, or on a terminal with each character as it is
+ * shown, except tabs and line feeds. If something changes, *text and *n become a malloc'ed copy
+ * (*copy). */
 int tool_plain_terminal(int fd, const char **text, size_t *n, char **copy, struct ts_err *err);
 
-/* A JSON document of a file, on standard output: what a terminal acts upon is escaped. */
+/* Prints a JSON document from a file on standard output, with characters that control a terminal
+ * escaped. */
 void tool_json_raw(const char *text, size_t n);
 
 /* ---- threads ---- */
 
-/* --threads: 0 or TS_EARG. To be asked before anything is opened. */
+/* Checks --threads, before anything is opened. Returns 0 or TS_EARG. */
 int tool_threads_check(uint32_t threads, struct ts_err *err);
 
-/* The same for something that failed when the result was in place already; nothing when code is
+/* Prints a warning for a step that failed after the result was in place; nothing if the code is
  * 0. */
 void tool_warn(const struct ts_cmd *cmd, const struct ts_err *warn);
 
-/* What makes a word of n of its kind: "" for one, else "s". */
+/* Returns the plural ending of a noun after n: "" for 1, else "s". */
 const char *tool_plural(uint64_t n);
 
-/* The word for a reader of how a run ended, from that of its record: "iterations" is "not
+/* Returns the words for the end of a run from those of its record: "iterations" becomes "not
  * converged". */
 const char *tool_ended(const char *ended);
 
 /* ---- standard output ---- */
 
-void tool_flush(void);                /* now; a failure is kept for tool_flushed */
-int tool_flushed(struct ts_err *err); /* whether all that was printed has arrived */
+void tool_flush(void);                /* flushes now; tool_flushed reports a failure */
+int tool_flushed(struct ts_err *err); /* whether all output was written */
 
-/* The result is at `path`, and stays there: from now on a reader of the report that went away (a
- * closed pipe) is no failure, and any other failure to print says that the result is there. */
+/* Records that the result is in place at `path`. From then on, a closed pipe at standard output is
+ * not a failure, and messages about other failures to print say that the result exists. */
 void tool_in_place(const char *path);
 
-/* The operand, or where there is nothing of that name, and something of the name with the suffix
- * behind it, that: "amazon" for "amazon.tsh". malloc'ed; NULL: no memory. */
+/* Returns the operand, or, if no such file exists, the operand with the suffix if that exists:
+ * "amazon.tsh" for "amazon". malloc'ed; NULL: out of memory. */
 char *tool_operand(const char *operand, const char *suffix);
 
-/* Whether `path`, of a file or directory that is to be written, lies elsewhere than in the tensor's
- * own directory, which a slip of the hand would destroy. */
+/* Checks that `path`, a file or directory to be written, is outside the tensor's directory, which
+ * a typing mistake could destroy. */
 int tool_outside(const char *path, const char *tensor, struct ts_err *err);
 
-/* What the command reads, and what it writes. Each output is compared with all inputs and outputs
- * that were named before it (base/files/place.h). */
-int tool_reads(const char *path, struct ts_err *err);       /* NULL is fine */
-int tool_reads_model(const char *path, struct ts_err *err); /* beside its files others may lie */
+/* Registers the inputs and outputs of the command. Each output is compared with all inputs and
+ * outputs registered before it (base/files/place.h). */
+int tool_reads(const char *path, struct ts_err *err); /* path may be NULL */
+/* other files may be in the model's directory */
+int tool_reads_model(const char *path, struct ts_err *err);
 int tool_writes(const char *path, const char *suffix, const char *option, struct ts_err *err);
-int tool_writes_file(const char *path, const char *option, struct ts_err *err); /* .partial */
+/* the suffix is .partial */
+int tool_writes_file(const char *path, const char *option, struct ts_err *err);
 
-/* Whether the first bytes are those of a text, page or array that a command writes: `looks` of
- * base/files/atomic_out.h. */
+/* Whether the first bytes of a file are those of a text, page or array that a command writes:
+ * `looks` of base/files/atomic_out.h. */
 int tool_looks_written(const char *head, size_t n, int sure);
 
 /* ---- JSON: one object a line (base/json.h) ---- */
@@ -161,10 +168,11 @@ int tool_looks_written(const char *head, size_t n, int sure);
 #define tool_json_array  ts_json_array
 #define tool_json_object ts_json_object
 
-/* What all of these are closed with: the outermost one flushes the line. */
+/* Closes an object of any of these functions. The outermost one flushes the line. */
 void tool_json_close(struct tool_json *j);
 
-/* "options":{"rank":16,...}: the record that a run prints of itself, from the option table. */
+/* Prints "options":{"rank":16,...}: the options of a command as a run's record has them, from the
+ * option table. */
 void tool_json_options(struct tool_json *j, const struct ts_cmd *cmd, const void *args);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completions for bash, zsh and fish, from the option tables. */
+/* Prints completions for bash, zsh and fish from the option tables. */
 #include "tools/common/tool_completion.h"
 
 #include <ctype.h>
@@ -8,7 +8,7 @@
 /* The possible values of an option: words, such as "float32 float64" or "huber:", and file
  * names. */
 struct value {
-    char words[256]; /* divided by blanks */
+    char words[256]; /* separated by blanks */
     int files;
 };
 
@@ -35,7 +35,7 @@ static struct value value_of(const struct ts_opt *o)
                                isdigit((unsigned char)arg[plain]) || arg[plain] == '-'))
             plain++;
         if (plain > 0 && (arg[plain] == ':' || arg[plain] == '='))
-            add_word(&v, arg, plain + 1); /* a number follows */
+            add_word(&v, arg, plain + 1); /* the prefix of a number */
         else if (plain == len)
             add_word(&v, arg, len);
         is_named |= o->def != NULL && strlen(o->def) == len && memcmp(o->def, arg, len) == 0;
@@ -45,7 +45,7 @@ static struct value value_of(const struct ts_opt *o)
     return v;
 }
 
-/* An operand that is a word to be typed, as "exchange" of `tstream bench`. */
+/* Whether an operand is a literal word, such as "exchange" of `tstream bench`. */
 static int is_word(const char *operands)
 {
     size_t n = 0;
@@ -54,7 +54,7 @@ static int is_word(const char *operands)
     return n > 0 && operands[n] == '\0';
 }
 
-/* The start of an explanation: up to what ends a clause. */
+/* Returns the length of the first clause of an explanation. */
 static size_t first_clause(const char *help)
 {
     size_t n = 0;
@@ -66,7 +66,7 @@ static size_t first_clause(const char *help)
     return n;
 }
 
-/* `text` in single quotes: bad[] are characters to leave out. Apostrophes are left out too. */
+/* Writes text in single quotes, without apostrophes and the characters of bad[]. */
 static void quoted(FILE *to, const char *text, size_t len, const char *bad)
 {
     for (size_t i = 0; i < len; i++)

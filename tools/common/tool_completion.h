@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tool_completion.h - what a shell completes after the name of a program, from its option tables.
- * Run by make, as `PROGRAM --help-completion bash|zsh|fish`.
+/* tool_completion.h - prints shell completions for a program from its option tables. make runs
+ * `PROGRAM --help-completion bash|zsh|fish`.
  *
- *   errors   -1: no such shell
+ *   errors   -1: unknown shell
  */
 #ifndef TS_TOOLS_TOOL_COMPLETION_H
 #define TS_TOOLS_TOOL_COMPLETION_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Quotes the cells of a CSV file. */
+/* Writes the cells of a CSV file, quoted where needed. */
 #include "tools/common/tool_csv.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tool_csv.h - cells of a CSV file (RFC 4180): commas between them, quotes where they are needed.
+/* tool_csv.h - writes cells of a CSV file (RFC 4180), with commas and quotes where needed.
  *
  *   owner    the caller owns the file
- *   errors   those of the file, which is asked at its end
+ *   errors   errors of writing stay in the FILE; check it at the end
  */
 #ifndef TS_TOOLS_TOOL_CSV_H
 #define TS_TOOLS_TOOL_CSV_H
@@ -12,13 +12,13 @@
 
 struct tool_csv {
     FILE *to;
-    int comma; /* a cell stands before */
+    int comma; /* whether a cell precedes on the line */
 };
 
 void tool_csv_text(struct tool_csv *c, const char *text); /* NULL: an empty cell */
 void tool_csv_u64(struct tool_csv *c, uint64_t x);
 void tool_csv_f64(struct tool_csv *c, double x); /* the shortest decimal that reads back the same */
 void tool_csv_f32(struct tool_csv *c, float x);
-void tool_csv_end(struct tool_csv *c); /* of the line */
+void tool_csv_end(struct tool_csv *c); /* ends the line */
 
 #endif

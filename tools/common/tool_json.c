@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* JSON of the programs: a line on standard output arrives at once. */
+/* Prints JSON of the programs; each line on standard output is flushed. */
 #include "tools/common/tool.h"
 
 void tool_json_close(struct tool_json *j)
@@ -19,11 +19,13 @@ void tool_json_raw(const char *text, size_t n)
     while (s < end) {
         size_t bytes = ts_json_utf8_length(s);
         uint32_t c;
-        if (bytes == 0 || bytes > (size_t)(end - s)) /* no JSON; one byte is read as Latin-1 */
+        /* invalid UTF-8; the byte is read as Latin-1 */
+        if (bytes == 0 || bytes > (size_t)(end - s))
             bytes = 1;
         c = ts_json_code_point(s, bytes);
         if (c < 0x80 && c != 0x7f)
-            putchar((int)c); /* controls in strings are no JSON, between members they are blanks */
+            /* control characters are invalid in strings, and blanks between members */
+            putchar((int)c);
         else if ((bytes == 1 || ts_json_acts(c)) && c < 0x10000)
             printf("\\u%04x", c);
         else if (ts_json_acts(c))

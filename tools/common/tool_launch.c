@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads the environment of a launcher. */
+/* Reads the environment variables of launchers such as mpirun and srun. */
 #include "tools/common/tool_launch.h"
 
 #include <stddef.h>
@@ -39,7 +39,7 @@ int tool_launch_place(uint32_t *rank, uint32_t *n)
     return 0;
 }
 
-/* Replaces this process by a program: the one beside this program, or else the one in the PATH. */
+/* Replaces this process by a program: the one in this program's directory, or else in the PATH. */
 static void become(const char *program, char **argv)
 {
     char path[4096];

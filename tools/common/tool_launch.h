@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tool_launch.h - which of several processes this one is, by what launchers tell it in its
- * environment: Open MPI's, those that speak PMI (MPICH, Intel), Slurm's. No MPI is asked. */
+/* tool_launch.h - finds the rank of this process in the environment variables of launchers,
+ * without calling MPI: Open MPI, launchers with PMI (MPICH, Intel MPI), and Slurm. */
 #ifndef TS_TOOLS_TOOL_LAUNCH_H
 #define TS_TOOLS_TOOL_LAUNCH_H
 
 #include <stdint.h>
 
-/* Processes of a launcher that prepares for MPI; 1: none is seen. */
+/* Returns the number of processes of a launcher for MPI; 1 if there is none. */
 uint32_t tool_launch_mpi(void);
 
-/* The number of this process and of all, of any launcher: 1, or 0 where none is seen. */
+/* Sets the number of this process and of all processes, for any launcher. Returns 1, or 0 without
+ * a launcher. */
 int tool_launch_place(uint32_t *rank, uint32_t *n);
 
-/* This is one of several processes that a launcher prepares for MPI, and its command, argv[1], is
- * none of those that each may run by itself; NULL ends them. */
+/* Whether a launcher for MPI started several processes, and the command, argv[1], is not in
+ * by_itself (which ends with NULL): commands that each process may run alone. */
 int tool_launch_together(int argc, char **argv, const char *const *by_itself);
 
-/* Becomes the program of this name that MPI is linked into, which lies beside this one, or else
- * where a shell finds it. Returns 1 where there is none, and the first process has said it. */
+/* Replaces this process by the named program, which is linked with MPI: in this program's
+ * directory, or else in the PATH. Returns 1 if it is not found; the first process prints a
+ * message. */
 int tool_launch_become(const char *program, char **argv);
 
 #endif

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tool_line.h - the one line of a terminal that progress writes over and over.
+/* tool_line.h - the terminal line that progress overwrites.
  *
- *   owner    the process: one line, whoever writes it
+ *   owner    the process has one line, which all threads share
  *   threads  any thread; a lock keeps writers apart
  */
 #ifndef TS_TOOLS_TOOL_LINE_H
 #define TS_TOOLS_TOOL_LINE_H
 
-/* columns of the terminal at standard error; 0 if there is none, or if its width is unknown */
+/* Returns the columns of the terminal at standard error; 0 if it is no terminal, or of unknown
+ * width. */
 int tool_line_columns(void);
-void tool_line_show(const char *text);  /* cut to the terminal's width */
-void tool_line_erase(void);             /* nothing happens when nothing is shown */
-void tool_line_print(const char *text); /* a line that stays */
+void tool_line_show(const char *text);  /* cuts the text to the terminal's width */
+void tool_line_erase(void);             /* does nothing if no text is shown */
+void tool_line_print(const char *text); /* prints a line that stays */
 
 #endif

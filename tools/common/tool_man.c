@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The manual pages of a program: one of the whole and one for each command, from their tables. */
+/* Prints the manual pages of a program: an overview and one page per command, from their tables. */
 #include "config.h"
 
 #include "tools/common/tool_man.h"
@@ -7,7 +7,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* Text as roff takes it: "-" and "\" escaped, no request where a line begins. */
+/* Writes text for roff: "-" and "\" escaped, and no request at the beginning of a line. */
 static void roff(FILE *to, const char *text)
 {
     if (*text == '.' || *text == '\'')
@@ -23,7 +23,7 @@ static void roff(FILE *to, const char *text)
     fputc('\n', to);
 }
 
-/* "tstream-cp", or the name of the program for a command without one. */
+/* Writes the name of a page: "tstream-cp", or the name of the program if a command has none. */
 static void page_name(const struct tool_program *program, const struct ts_cmd *cmd, char *buf,
                       size_t size)
 {
@@ -43,7 +43,7 @@ static void begin_page(const char *page, const char *summary, FILE *to)
     roff(to, summary);
 }
 
-/* Whether an entry is of the command: NULL concerns all of them. */
+/* Whether an entry concerns the command. An entry without a list concerns all. */
 static int concerns(const struct tool_entry *e, const char *command)
 {
     const size_t len = strlen(command);
@@ -59,7 +59,7 @@ static int concerns(const struct tool_entry *e, const char *command)
     return 0;
 }
 
-/* The entries of a table that concern a command, or all of them for NULL. */
+/* Writes the entries of a table that concern a command, or all entries if command is NULL. */
 static void entries(FILE *to, const char *heading, const struct tool_entry *e, const char *command)
 {
     int n = 0;
@@ -93,9 +93,9 @@ static const struct tool_entry status[] = {
     { 0 },
 };
 
-/* ---- a command ---- */
+/* ---- page of a command ---- */
 
-/* The command's row of see_also: names of pages, divided by blanks. */
+/* Writes the names of related pages, which are separated by blanks in the table. */
 static void related(const struct tool_program *program, const struct ts_cmd *cmd, FILE *to)
 {
     const char *names = "";
@@ -126,7 +126,7 @@ static void command_page(const struct tool_program *program, const struct ts_cmd
     related(program, cmd, to);
 }
 
-/* ---- the whole ---- */
+/* ---- overview ---- */
 
 static void overview(const struct tool_program *program, FILE *to)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The comm of a process that MPI has started, from the first line of a program to the last. */
+/* Opens and closes the communicator of a process that MPI has started. */
 #include "tools/common/tool_mpi.h"
 
 #include <stdio.h>
@@ -12,8 +12,8 @@
 
 static struct ts_comm *comm;
 
-/* A rank that fails before it computes is missed by the others in their first call: this is its
- * answer. */
+/* A rank that fails before it computes: joins the first exchange of the other ranks, and reports
+ * its failure to them. */
 static void leave(int status)
 {
     struct ts_err err = *tool_failure();
@@ -24,7 +24,7 @@ static void leave(int status)
     comm = NULL;
 }
 
-static const char *const *commands; /* that ranks compute together */
+static const char *const *commands; /* commands that ranks compute together */
 
 static int is_together(const char *name)
 {
@@ -34,7 +34,8 @@ static int is_together(const char *name)
     return 0;
 }
 
-/* A launcher of another MPI than ours has started several, and ours takes each for the only one. */
+/* Fails if a launcher of another MPI started several processes, each of which would regard itself
+ * as the only one. */
 static int refuse_strangers(const struct ts_cmd *cmd)
 {
     char mpi[64];
@@ -49,7 +50,8 @@ static int refuse_strangers(const struct ts_cmd *cmd)
     return 1;
 }
 
-/* Several of it would each compute all, and write to the same files. */
+/* Fails for a command that each of several processes would compute alone, writing to the same
+ * files. */
 static int refuse(const struct ts_cmd *cmd, int argc, char **argv)
 {
     char all[128] = "";
@@ -74,9 +76,9 @@ static int refuse(const struct ts_cmd *cmd, int argc, char **argv)
         tool_ranks_count(), cmd->program, all);
 }
 
-/* Open MPI tries the networks that it knows before it takes what ranks of one machine use, shared
- * memory: that is a fifth of a second of each run. Where all are here it is told so, unless the
- * environment chooses. MPICH does not read this. */
+/* Open MPI tries all networks before it uses shared memory among the ranks of a machine, which
+ * takes a fifth of a second of each run. If all ranks are on this machine, selects shared memory,
+ * unless the environment chooses. MPICH ignores this. */
 static void stay_here(void)
 {
     const char *all = getenv("OMPI_COMM_WORLD_SIZE"), *here = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");

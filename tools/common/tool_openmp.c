@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sets what OpenMP reads when it is loaded, and executes the program again to have it read. */
+/* Sets environment variables and limits for OpenMP, and executes the program again so that they
+ * apply. */
 #include "tools/common/tool_openmp.h"
 
 #include <limits.h>
@@ -13,9 +14,9 @@
 
 #define ENOUGH_STACK ((rlim_t)1 << 20)
 #define LEAST_STACK  ((rlim_t)512 << 10)
-#define NEW_STACK    ((rlim_t)8 << 20) /* the usual limit */
+#define NEW_STACK    ((rlim_t)8 << 20) /* the usual limit of a stack */
 
-/* Whether waits are the user's own choice. */
+/* Whether the user has set how long threads wait. */
 static int waits_are_chosen(void)
 {
     static const char *const name[] = { "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME" };
@@ -25,8 +26,8 @@ static int waits_are_chosen(void)
     return 0;
 }
 
-/* Returns 1 where something changed that GNU's OpenMP has read before. LLVM's reads its own when
- * the first parallel region begins. */
+/* Sets the variables for short waits. Returns 1 if GNU's OpenMP must be loaded again to read them.
+ * LLVM's reads its variable when the first parallel region begins. */
 static int shorten_waits(void)
 {
     if (waits_are_chosen())
@@ -35,7 +36,7 @@ static int shorten_waits(void)
     return setenv("GOMP_SPINCOUNT", "1000", 1) == 0;
 }
 
-/* *raised := 1 where the limit was raised. Returns 1 where it is too low and cannot be raised. */
+/* Raises the limit if it is low; *raised is then 1. Returns 1 if the limit stays too low. */
 static int raise_stack(int *raised)
 {
     struct rlimit limit;
@@ -57,8 +58,9 @@ static int is_one_of(const char *command, const char *const *names)
     return *names != NULL;
 }
 
-/* Where that fails, the program goes on as it is. A loader that was given the program as its
- * operand is /proc/self/exe itself, and has no base: it would take the command for a program. */
+/* Executes this program again; if that fails, it continues unchanged. If a loader was started with
+ * the program as its operand, /proc/self/exe is the loader, and AT_BASE is 0. Executed again, it
+ * would take the command for a program. */
 static void execute_again(char **argv)
 {
     char path[PATH_MAX];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Standard output that must arrive, and what may be written where. */
+/* Flushes standard output, checks the places of outputs, and recognizes files that the programs
+ * wrote. */
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -43,14 +44,14 @@ int tool_flushed(struct ts_err *err)
         return 0;
     errno = flush_errno != 0 ? flush_errno : EIO;
     if (in_place[0] != '\0' && errno == EPIPE)
-        return 0; /* whoever reads has seen enough, and what was asked for is there */
+        return 0; /* the reader closed the pipe, and the result exists */
     if (in_place[0] != '\0')
         return ts_fail_errno(err, TS_EIO, "%s is in place, but standard output cannot be written",
                              in_place);
     return ts_fail_errno(err, TS_EIO, "standard output: cannot be written");
 }
 
-/* ---- what is read and written ---- */
+/* ---- inputs and outputs ---- */
 
 static struct ts_place *places; /* inputs and outputs of the command, kept until the program ends */
 static uint32_t n_places;
@@ -71,7 +72,8 @@ static int add_place(struct ts_place place, struct ts_err *err)
 
 int tool_reads(const char *path, struct ts_err *err)
 {
-    const size_t file = path == NULL ? 0 : ts_array_name_cells(path); /* of an array: its file */
+    /* for an array: length of the file's name */
+    const size_t file = path == NULL ? 0 : ts_array_name_cells(path);
     char *name;
     int rc;
     if (path == NULL)
@@ -88,7 +90,8 @@ int tool_reads_model(const char *path, struct ts_err *err)
     return path == NULL ? 0 : add_place((struct ts_place){ .path = path, .beside = 1 }, err);
 }
 
-/* Standard output may be a file that is read: `tstream predict X.cp cells.tns >> cells.tns`. */
+/* Fails if standard output is a file that the command reads: `tstream predict X.cp cells.tns >>
+ * cells.tns`. */
 static int check_standard(struct ts_err *err)
 {
     struct stat out, in;
@@ -102,7 +105,7 @@ static int check_standard(struct ts_err *err)
     return 0;
 }
 
-/* A file of a decomposition is made and replaced with all others of it, or not at all. */
+/* Fails for a path in a decomposition's directory, whose files are only replaced together. */
 static int check_part(const char *path, const char *option, struct ts_err *err)
 {
     char *copy[2] = { strdup(path), strdup(path) };
@@ -136,7 +139,7 @@ int tool_writes(const char *path, const char *suffix, const char *option, struct
     for (uint32_t i = 0; i < n_places; i++)
         if (places[i].suffix != NULL && strcmp(places[i].option, option) == 0 &&
             strcmp(places[i].path, path) == 0)
-            return 0; /* it was named before the work, and is opened now */
+            return 0; /* registered before the work, opened now */
     rc = add_place((struct ts_place){ .path = path, .suffix = suffix, .option = option }, err);
     if (rc == 0)
         rc = ts_place_check(places, n_places, err);
@@ -149,15 +152,14 @@ int tool_writes_file(const char *path, const char *option, struct ts_err *err)
     return rc == 0 && path != NULL ? check_part(path, option, err) : rc;
 }
 
-/* ---- whose file it is ---- */
+/* ---- files of the programs ---- */
 
 static int begins(const char *head, size_t n, const char *with)
 {
     return n >= strlen(with) && memcmp(head, with, strlen(with)) == 0;
 }
 
-/* A line of numbers between blanks, commas or tabs, or one that ends with a number behind some of
- * them. */
+/* Whether a line ends in a number after a blank, comma or tab. */
 static int ends_in_number(const char *line, size_t n)
 {
     size_t at = n;
@@ -166,7 +168,7 @@ static int ends_in_number(const char *line, size_t n)
     return at < n && at > 0 && strchr(" ,\t", line[at - 1]) != NULL;
 }
 
-/* The first line, or after a line of names the second, ends in a number. */
+/* Whether the first line, or the second after a line of names, ends in a number. */
 static int is_table(const char *head, size_t n)
 {
     const char *end = memchr(head, '\n', n), *next;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The line of progress: on a terminal it is written over, elsewhere it comes every minute. */
+/* Shows progress: on a terminal in a line that is overwritten, elsewhere in a line every minute. */
 #include "tools/common/tool_progress.h"
 
 #include <pthread.h>
@@ -14,12 +14,13 @@
 #include "tools/common/tool.h"
 #include "tools/common/tool_line.h"
 
-#define SHOW_NS    UINT64_C(100000000)  /* ten lines a second are enough for an eye */
-#define EARLY_NS   UINT64_C(1000000000) /* ticks come once a second: rather early than late */
-#define STILL_NS   UINT64_C(1500000000) /* longer than the second between two counts */
+#define SHOW_NS UINT64_C(100000000) /* at most ten updates a second */
+/* updates come once a second: a line may come this much early */
+#define EARLY_NS   UINT64_C(1000000000)
+#define STILL_NS   UINT64_C(1500000000) /* more than the second between two checks */
 #define LINE_CHARS 320
 
-/* ---- the line of the terminal, and others that must not run into it ---- */
+/* ---- the terminal's line, shared with messages ---- */
 
 static pthread_mutex_t line_lock = PTHREAD_MUTEX_INITIALIZER;
 static int shown;
@@ -69,14 +70,16 @@ void tool_line_print(const char *text)
     pthread_mutex_unlock(&line_lock);
 }
 
-/* ---- what is under way ---- */
+/* ---- state of the progress ---- */
 
 static struct {
-    pthread_mutex_t lock;      /* of all of this, and of a phase's texts and numbers but `done` */
-    struct tool_progress *now; /* the phase under way, or NULL */
+    /* protects all of this, and the phase's texts and numbers except `done` */
+    pthread_mutex_t lock;
+    struct tool_progress *now; /* the current phase, or NULL */
     const struct ts_cmd *cmd;
     int quiet, terminal;
-    uint64_t told_ns, every_ns; /* the last line with date and time, and how often one comes */
+    /* time of the last line with a date, and interval between such lines */
+    uint64_t told_ns, every_ns;
 } state = { .lock = PTHREAD_MUTEX_INITIALIZER, .every_ns = UINT64_C(60000000000) };
 
 static int on_terminal(void)
@@ -165,9 +168,10 @@ void tool_progress_end(struct tool_progress *p)
     tool_line_erase();
 }
 
-/* ---- what there is to say of it ---- */
+/* ---- figures of a phase ---- */
 
-/* What is done: as was told last, or as the threads of the phase have counted since. */
+/* Returns the work done: the number of the last update, or the larger one that follows from the
+ * counter of the phase's threads. */
 static uint64_t done_of(const struct tool_progress *p)
 {
     const uint64_t told = atomic_load(&p->done);
@@ -180,8 +184,8 @@ static uint64_t done_of(const struct tool_progress *p)
     return counted > told ? counted : told;
 }
 
-/* With the lock held. What a phase takes follows from its rate so far, and from the phase before
- * where little is done yet: the share that is done weighs the two. */
+/* Computes the figures; the lock is held. The time of a phase is estimated from its rate so far
+ * and, while little is done, from the phase before: the fraction done weighs the two. */
 static void get(const struct tool_progress *p, struct tool_progress_figures *f)
 {
     const double ns = (double)(ts_clock_ns() - p->start_ns);
@@ -206,7 +210,7 @@ void tool_progress_get(struct tool_progress *p, struct tool_progress_figures *re
     pthread_mutex_unlock(&state.lock);
 }
 
-/* "12.3 M nonzeros" or "12.3 MiB" */
+/* Writes an amount: "12.3 M nonzeros" or "12.3 MiB". */
 static void amount(const struct tool_progress *p, double x, char *buf, size_t size)
 {
     char num[TS_NUM_CHARS];
@@ -216,7 +220,7 @@ static void amount(const struct tool_progress *p, double x, char *buf, size_t si
         snprintf(buf, size, "%s %s", ts_num_short(num, x), p->unit);
 }
 
-/* With the lock held: for how long the count has stood still; 0: less than a second. */
+/* Returns for how long the count has not changed; 0: less than a second. The lock is held. */
 static uint64_t still_ns(struct tool_progress *p, uint64_t done)
 {
     const uint64_t now = ts_clock_ns();
@@ -227,7 +231,7 @@ static uint64_t still_ns(struct tool_progress *p, uint64_t done)
     return now - p->seen_ns >= STILL_NS ? now - p->seen_ns : 0;
 }
 
-/* With the lock held: what is wanted most comes first, where a terminal is narrow. */
+/* Writes the line, with the most important figures first for narrow terminals. The lock is held. */
 static void describe(struct tool_progress *p, char text[LINE_CHARS])
 {
     char have[96], rate[96], left[TS_NUM_CHARS], whole[TS_NUM_CHARS];
@@ -246,7 +250,7 @@ static void describe(struct tool_progress *p, char text[LINE_CHARS])
     if (f.known && p->whole != NULL)
         n += (size_t)snprintf(text + n, LINE_CHARS - n, "%s %s, ", p->whole,
                               ts_num_duration(whole, f.whole_ns));
-    if (f.done == 0) { /* no rate is known: the time so far moves, at least */
+    if (f.done == 0) { /* no rate is known: shows the elapsed time, which changes */
         snprintf(text + n, LINE_CHARS - n, "%s, %s", *p->unit == '\0' ? "working" : "starting",
                  ts_num_duration(left, ts_clock_ns() - p->start_ns));
         return;
@@ -256,7 +260,7 @@ static void describe(struct tool_progress *p, char text[LINE_CHARS])
         snprintf(text + n, LINE_CHARS - n, ", unchanged for %s", ts_num_duration(left, still));
 }
 
-/* With the lock held. */
+/* Prints a line with date and time. The lock is held. */
 static void tell(void)
 {
     char text[LINE_CHARS] = "between two steps", date[32] = "", line[LINE_CHARS + 128];
@@ -292,7 +296,7 @@ void tool_progress_warn(const char *text)
     tool_line_print(line);
 }
 
-/* With the lock held. */
+/* Shows the line on the terminal. The lock is held. */
 static void show(struct tool_progress *p)
 {
     char text[LINE_CHARS];
