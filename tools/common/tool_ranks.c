@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Keeps the comm of this process, and lets rank 0 alone speak. */
+/* Keeps the communicator of this process, and drops the output of all ranks but rank 0. */
 #include "tools/common/tool_ranks.h"
 
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 
 static struct ts_comm *ranks;
 
-/* Standard output and standard error of a rank that does not speak. */
+/* Sends standard output and standard error of a rank to /dev/null. */
 static void drop_output(void)
 {
     const int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -26,7 +26,8 @@ void tool_ranks_set(struct ts_comm *comm, uint32_t beside)
 {
     ranks = comm->n > 1 ? comm : NULL;
     ts_machine_share(beside);
-    (void)setenv("NO_COLOR", "1", 0); /* launchers put a terminal between, whatever theirs is */
+    /* launchers give ranks a terminal, even if their own output is none */
+    (void)setenv("NO_COLOR", "1", 0);
     if (!tool_ranks_speaks())
         drop_output();
 }
@@ -57,8 +58,8 @@ int tool_ranks_agree(int rc, struct ts_err *err)
     return ranks == NULL ? rc : ranks->ops->agree(ranks, rc, err);
 }
 
-/* Launchers pass signals on, and --max-time ends a little later elsewhere; but one rank may have
- * been asked alone. */
+/* Launchers pass signals on, and --max-time ends a little later on other ranks. But if only one
+ * rank got the signal, this rank does not wait for it longer than two seconds. */
 void tool_ranks_stopped(void)
 {
     const struct timespec moment = { .tv_nsec = 10000000 };
@@ -68,8 +69,8 @@ void tool_ranks_stopped(void)
         ts_stop_ask(&tool_stop, SIGTERM);
 }
 
-/* first[r] .. first[r + 1] - 1 of n ranks: rank 0 has so many bytes, the others none; or all have
- * as many. */
+/* Returns where the bytes of each rank begin, for gathering: rank 0 has of_first + of_each bytes,
+ * and each other rank of_each. */
 static uint64_t *places(uint64_t of_first, uint64_t of_each)
 {
     uint64_t *first = calloc(ranks->n + UINT64_C(1), sizeof *first);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A signal asks a command to stop, and it dies by that signal; a second one ends it at once. */
+/* Asks a command to stop at a signal; a second signal ends it at once. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,17 +11,19 @@
 
 volatile sig_atomic_t tool_stop;
 
-#define AGAIN_NS UINT64_C(200000000) /* signals nearer to the first are the same request */
+/* a signal this soon after the first belongs to the same request */
+#define AGAIN_NS UINT64_C(200000000)
 
-static _Atomic uint64_t stop_ns; /* when the first one came */
+static _Atomic uint64_t stop_ns; /* time of the first signal */
 
-/* timeout(1), and a batch system's cancel, signal both a process and its group: what looks like a
- * second signal must not kill, which would leave half-made files. */
+/* timeout(1), and the cancel command of a batch system, signal both a process and its group. The
+ * second signal must not kill the process, which would leave incomplete files. */
 static void on_signal(int number)
 {
     const uint64_t now = ts_clock_ns();
     const int before = ts_stop_number(&tool_stop);
-    if (before == 0 || before == SIGALRM) { /* time that is over is no signal of anybody's */
+    /* SIGALRM, the end of --max-time, is not a request from outside */
+    if (before == 0 || before == SIGALRM) {
         stop_ns = now;
         ts_stop_ask(&tool_stop, number);
     } else if (now - stop_ns > AGAIN_NS) {

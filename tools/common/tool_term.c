@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The width and the colours of the terminal, and text broken into lines. */
+/* Finds width and colours of the terminal, and prints tables and text in lines. */
 #include "tools/common/tool_term.h"
 
 #include <stdarg.h>
@@ -58,7 +58,7 @@ size_t tool_plain_next(const char **text, size_t n, char to[5])
 {
     const unsigned char *s = (const unsigned char *)*text;
     size_t bytes = 1;
-    unsigned char at[5] = { 0 }; /* a character that the text cuts ends in a NUL */
+    unsigned char at[5] = { 0 }; /* a character that is cut off ends with a NUL */
     memcpy(at, s, n < 4 ? n : strnlen((const char *)s, 4));
     bytes = tool_utf8_length(at);
     if (bytes == 0 || ts_json_acts(ts_json_code_point(at, bytes))) {
@@ -98,7 +98,7 @@ int tool_width(const char *text)
 {
     int n = 0;
     for (; *text != '\0'; text++)
-        n += ((unsigned char)*text & 0xc0) != 0x80; /* not the middle of a character */
+        n += ((unsigned char)*text & 0xc0) != 0x80; /* does not count continuation bytes of UTF-8 */
     return n;
 }
 
@@ -111,7 +111,7 @@ static int column_width(const struct tool_column *c)
 uint32_t tool_table_fit(const struct tool_column *c, uint32_t n, int columns)
 {
     uint32_t shown = 0;
-    int width = -1; /* no blank before the first */
+    int width = -1; /* the first column has no blank before it */
     for (uint32_t i = 0; i < n; i++)
         if (c[i].drop != TOOL_ABSENT) {
             shown |= UINT32_C(1) << i;
@@ -147,7 +147,8 @@ uint32_t tool_table_spread(struct tool_column *c, uint32_t n, int columns)
 void tool_table_row(const struct tool_column *c, uint32_t n, uint32_t shown,
                     const char *const cell[])
 {
-    int first = 1, owed = 0; /* blanks at the end of a line are not printed */
+    /* owed: blanks not printed yet; those at the end of a line are dropped */
+    int first = 1, owed = 0;
     for (uint32_t i = 0; i < n; i++) {
         char plain[4096];
         const char *text = tool_plain(cell[i], plain, sizeof plain);
@@ -178,7 +179,8 @@ void tool_table_head(const struct tool_column *c, uint32_t n, uint32_t shown)
 
 /* ---- words ---- */
 
-/* The bytes of as many characters as there is room for; at least one. */
+/* Returns the bytes of the first `characters` characters of a text of at most `most` bytes; at
+ * least one byte. */
 static size_t bytes_of(const char *text, size_t most, int characters)
 {
     size_t n = 0;

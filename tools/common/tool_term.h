@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tool_term.h - the terminal that standard output is, or is not: its width, colours, columns of a
- * table that fit, sentences broken into lines.
+/* tool_term.h - prints on standard output, with the terminal's width and colours: tables whose
+ * columns fit, and text broken into lines.
  *
  *   units    columns: characters of a terminal
- *   threads  the one that prints
+ *   threads  the thread that prints
  */
 #ifndef TS_TOOLS_TOOL_TERM_H
 #define TS_TOOLS_TOOL_TERM_H
@@ -13,67 +13,71 @@
 
 #define TOOL_LEAST_COLUMNS 80
 
-/* Whether standard output is a terminal that someone looks at. That of a process which a launcher
- * started is none: Open MPI gives it a terminal of its own, and passes on what is written there,
- * perhaps to a file. */
+/* Whether standard output is a terminal that a user sees. A process of a launcher has none: Open
+ * MPI gives it a terminal of its own and forwards the output, perhaps to a file. */
 int tool_is_screen(void);
 
-/* Of standard output: 80 where it is no terminal, or a narrower one. COLUMNS counts where the
- * terminal does not say. */
+/* Returns the columns of standard output: at least 80, also if it is no terminal. COLUMNS is used
+ * if the terminal does not report its width. */
 int tool_columns(void);
 
 /* ---- colour ---- */
 
 enum tool_tone { TOOL_GOOD, TOOL_PAUSED, TOOL_BAD };
 
-/* What stands before and after a word that tells the state of a run: "" where standard output is no
- * terminal, TERM is dumb, or NO_COLOR is set to anything but "". */
+/* Return the control sequences before and after a word for the state of a run: "" if standard
+ * output is no terminal, TERM is dumb, or NO_COLOR is set and not empty. */
 const char *tool_paint(enum tool_tone tone);
 const char *tool_paint_end(void);
 
-/* ---- a table whose columns fit ---- */
+/* ---- tables whose columns fit ---- */
 
 enum { TOOL_ABSENT = 100 };
 
 struct tool_column {
     const char *name;
-    int width; /* characters, without the blank before it; the name may make it wider */
-    int drop;  /* 0: always shown; of the others the largest goes first; TOOL_ABSENT: never shown */
-    int left;  /* the text is at the left */
+    int width; /* characters without the blank before it; a longer name makes the column wider */
+    /* 0: always shown; columns with the largest number are dropped first; TOOL_ABSENT: never
+     * shown */
+    int drop;
+    int left; /* whether the text is left-aligned */
 };
 
-/* How many `columns` wide the table may be: bit i of the result is set when column i is shown. */
+/* Chooses the columns of a table of at most `columns` characters. Bit i of the result: column i is
+ * shown. */
 uint32_t tool_table_fit(const struct tool_column *c, uint32_t n, int columns);
 
-/* Widens all columns by up to two blanks where the table still fits whole; then as
+/* Widens all columns by up to two blanks if the whole table still fits, and returns the choice of
  * tool_table_fit. */
 uint32_t tool_table_spread(struct tool_column *c, uint32_t n, int columns);
 
-/* A line of it: names, or cells, of all columns, also those that are not shown. */
+/* Print a line of the table: names, or cells. cell[] has entries for all columns, including those
+ * not shown. */
 void tool_table_head(const struct tool_column *c, uint32_t n, uint32_t shown);
 void tool_table_row(const struct tool_column *c, uint32_t n, uint32_t shown,
                     const char *const cell[]);
 
-/* ---- words in lines ---- */
+/* ---- text broken into lines ---- */
 
 struct tool_words {
-    int indent; /* of every line but the first, which begins with a name */
+    int indent; /* indent of all lines except the first, which begins with a name */
     int columns;
-    int at; /* 0: nothing of the line is printed */
+    int at; /* column of the next character; 0: the line is empty */
 };
 
-/* A line that begins with `name`, filled to the indent; ends the line before it. */
+/* Ends the line before, and begins one with `name`, filled with blanks to the indent. */
 void tool_words_start(struct tool_words *w, const char *name);
 
-/* Words of the text, broken where a line is full; a word longer than a line is cut into pieces.
- * What a terminal would act upon is '?'. */
+/* Prints the words of a text, with line breaks where needed; a word longer than a line is cut into
+ * pieces. Characters that control a terminal become '?'. */
 void tool_words_put(struct tool_words *w, const char *text);
-void tool_words_paint(struct tool_words *w, enum tool_tone tone, const char *text); /* not broken */
+/* never broken */
+void tool_words_paint(struct tool_words *w, enum tool_tone tone, const char *text);
 void tool_words_putf(struct tool_words *w, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 void tool_words_end(struct tool_words *w);
 
-/* Characters of a UTF-8 text; what is none counts a byte as one. */
+/* Returns the characters of a UTF-8 text; an invalid byte counts as one. */
 int tool_width(const char *text);
 
 #endif

@@ -39,7 +39,7 @@ static void print_gpus(FILE *to)
     fprintf(to, "exchange: %s\n", text);
 }
 
-/* The vector instructions of 16 bytes of this machine. */
+/* The name of the 16-byte vector instructions that this build uses. */
 #ifdef __aarch64__
 #define PORTABLE "NEON"
 #else

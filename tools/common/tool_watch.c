@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The thread that watches a command: it wakes once a second, and at SIGUSR1. */
+/* Runs a thread that watches a command: it wakes once a second, and at SIGUSR1. */
 #include "tools/common/tool_watch.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 static struct {
     pthread_t thread;
     int running;
-    int wake[2]; /* a pipe */
+    int wake[2]; /* a pipe that wakes the thread */
     atomic_int ending;
 } watch;
 
@@ -29,7 +29,8 @@ static void wake(void)
 {
     const int fd = atomic_load(&wake_fd);
     ssize_t n =
-        fd < 0 ? 0 : write(fd, "", 1); /* does not block: a full pipe wakes the thread as well */
+        /* a full pipe wakes the thread as well, so this need not block */
+        fd < 0 ? 0 : write(fd, "", 1);
     (void)n;
 }
 

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tool_watch.h - a thread that looks after a command that runs for long: once a second, and when
- * SIGUSR1 asks.
+/* tool_watch.h - a thread that shows the progress of a long command, once a second and at SIGUSR1.
  *
- * The signal's handler only writes a byte to a pipe that the thread waits at, so a line is printed
- * though nothing gets done meanwhile. Without pipe or thread (limits of the system) a command runs
- * on unwatched, and SIGUSR1 does nothing.
+ * The signal handler only writes a byte to a pipe on which the thread waits, so a line is printed
+ * even if the computation makes no progress. If the pipe or thread cannot be made (system limits),
+ * the command runs without them, and SIGUSR1 does nothing.
  *
- *   threads  start and end from one
+ *   threads  one thread starts and ends it
  *   errors   none
  */
 #ifndef TS_TOOLS_TOOL_WATCH_H
 #define TS_TOOLS_TOOL_WATCH_H
 
 void tool_watch_start(void); /* called by tool_catch_signals; a second call does nothing */
-void tool_watch_end(void);   /* by tool_main */
+void tool_watch_end(void);   /* called by tool_main */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Compares what ranks are to have in common, and ends them together. */
+/* Compares what ranks must have in common, and ends them with the same result. */
 #include "tools/common/tstream_ranks.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include "tools/common/tool_ranks.h"
 #include "tools/common/tool_version.h"
 
-/* Before anything is opened, which ranks with GPUs do together. */
+/* Called before anything is opened, because ranks with GPUs open them together. */
 int tstream_ranks_choose(struct ts_processor *p, struct ts_err *err)
 {
     if (tool_ranks() == NULL)

@@ -2,7 +2,7 @@
 /* tstream_ranks.h - the first and last steps of a command of tstream that several ranks compute
  * together (tool_ranks.h).
  *
- *   owner    the caller owns all
+ *   owner    the caller owns all arguments
  *   threads  one
  *   errors   0 or a negative ts_code, the same on all ranks
  */

@@ -35,7 +35,8 @@ int cp_constraint_same(const char *file, const struct cp_args *args, const struc
     return ts_run_values_same(file, &v, &args->spec, args->n_named, s, err);
 }
 
-/* Whether a loss of logarithms is left no model of their sign. */
+/* Notes that nonnegative factors cannot fit the data: a loss whose model is a logarithm needs the
+ * other sign. */
 static int note_sign(const struct cp_args *args, const struct ts_tensor *t, char *ret, size_t room)
 {
     const int loss = args->spec.loss;
@@ -53,10 +54,10 @@ static int note_sign(const struct cp_args *args, const struct ts_tensor *t, char
     return 1;
 }
 
-/* labels that are read from the start of a mode, to see whether they are in order */
+/* number of labels read from the start of a mode, to find whether they are in order */
 #define LABELS_SEEN 4096u
 
-/* A whole label as a number; 0 when it is none. */
+/* Parses a whole label as a number. Returns 0 if it is none. */
 static int label_number(const char *label, double *ret)
 {
     char *end;
@@ -64,8 +65,8 @@ static int label_number(const char *label, double *ret)
     return end != label && *end == '\0';
 }
 
-/* Whether labels rise or fall throughout, as numbers where all are numbers, else by their bytes, as
- * dates of ISO 8601 and sorted names do. */
+/* Whether labels ascend or descend throughout: as numbers if all are numbers, else by their bytes,
+ * as ISO 8601 dates and sorted names do. */
 static int labels_in_order(char *const *label, uint64_t n)
 {
     int numbers = 1, rise = 1, fall = 1;

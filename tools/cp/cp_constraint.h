@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cp_constraint.h - the options of tstream cp that demand something of factors, read into one
- * table.
+/* cp_constraint.h - parses the options of tstream cp that constrain factors into one table.
  *
  *   errors   0 or TS_EARG
  */
@@ -9,13 +8,14 @@
 
 #include "tools/cp/tstream_cp.h"
 
-/* args->spec and n_named by the strings of the options. */
+/* Sets args->spec and args->n_named from the texts of the options. */
 int cp_constraint_parse(struct cp_args *args, struct ts_err *err);
 
-/* Whether options make up a run, by themselves; they were parsed. */
+/* Checks parsed options of a run against each other, without a tensor. */
 int cp_constraint_check(const struct cp_args *args, struct ts_err *err);
 
-/* Whether the constraints are those of a state, in its other sections. */
+/* Checks that the constraints equal those of a state, from its other sections. file: name of the
+ * state for messages. */
 int cp_constraint_same(const char *file, const struct cp_args *args, const struct ts_state *s,
                        struct ts_err *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Prints the errors of models at the nonzeros of the folds that they were not fitted to. */
+/* Prints the results of cross-validation: errors of models at the nonzeros of held-out folds. */
 #include "tools/cp/cp_folds.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ static void json_fold(const struct ts_models_row *row)
     tool_json_close(&j);
 }
 
-/* A line for each rank: the mean, its error, and of the folds as many as there is room for. */
+/* Prints a line for a rank: the mean error, its standard error, and as many folds as fit. */
 enum { RANK, MEAN, ERROR, FOLD };
 
 static void print_rank(const struct ts_models_table *m, uint32_t k)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cp_folds.h - what tstream cp --folds tells: how well models of some ranks tell cells that nothing
- * was learnt from.
+/* cp_folds.h - prints the cross-validation of tstream cp --folds: how well models of several ranks
+ * predict held-out cells.
  *
- * The hash of a nonzero's cell and the seed (format/hold_out.h) says in which of K folds it is. Of
- * each rank K models are computed (tools/cp/cp_several.h), each without the nonzeros of one fold;
- * what is told is their error there, its mean over the folds and the standard error of that.
+ * A hash of its cell and the seed (format/hold_out.h) puts each nonzero into one of K folds. For
+ * each rank, K models are computed (tools/cp/cp_several.h), each without the nonzeros of one fold.
+ * The report has their errors on that fold, the mean over the folds and its standard error.
  *
  *   threads  one
  */
@@ -13,11 +13,12 @@
 
 #include "api/tools.h"
 
-/* Prints the model of row i, which is done: with json, its event. Once all models of its rank are
- * done, prints the line of the rank. */
+/* Prints row i, a finished model: with json, its event. After the last model of a rank, prints the
+ * line of the rank. */
 void cp_folds_print_row(struct ts_models_table *m, uint32_t i, int json);
 
-/* All are done; out: where they are, NULL: nowhere. */
+/* Prints the end of a run whose models are all done. out: the directory of the models; NULL:
+ * nothing is written. */
 void cp_folds_print_end(const struct ts_models_table *m, const char *out, uint64_t total_ns,
                         int json);
 

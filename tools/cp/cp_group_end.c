@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ends several models: their table in place, or how to resume them. */
+/* Ends a run of several models: puts their table in place, or says how to resume. */
 #include "tools/cp/cp_group_end.h"
 
 #include <fcntl.h>
@@ -41,8 +41,8 @@ static void print_end(const struct cp_group *s)
            tool_plain(s->named, plain, sizeof plain));
 }
 
-/* Constraints may leave less than was asked for; without any a column that is zero is what fits
- * best. */
+/* Notes components that are zero, if there are constraints: these may make components zero.
+ * Without constraints, a zero column is the best fit. */
 static void note_dead(const struct cp_group *s)
 {
     const struct cp_args *args = s->args;
@@ -66,7 +66,7 @@ static int open_model(void *ctx, uint32_t row, struct ts_model **ret, struct ts_
     return ts_model_open_inside(s->all.in, s->models.row[row].name, ret, err);
 }
 
-/* With all models done. */
+/* All models must be done. */
 int cp_group_finish(struct cp_group *s, struct ts_err *err)
 {
     const struct ts_models_writer who = { .version = tool_version(),
@@ -89,7 +89,7 @@ int cp_group_finish(struct cp_group *s, struct ts_err *err)
     if (rc == 0 && s->args->diagnose)
         rc = cp_models_diagnose(s->cmd, &s->models, s->all.in, s->tensor, threads, err);
     (void)unlinkat(ts_atomic_dir_fd(s->all.dir), TS_RUN_STATUS_NAME,
-                   0); /* saved by an earlier process */
+                   0); /* remove the status that an earlier process saved */
     if (rc == 0)
         rc = ts_models_table_write(&s->models, &who, s->tensor, ts_atomic_dir_fd(s->all.dir), dir,
                                    err);
@@ -130,7 +130,7 @@ static void tell_status(struct cp_group *s, const char *state, const char *sente
     ts_run_status_end(f, state, sentence);
 }
 
-/* How to go on. Time that is over is what the user wanted. */
+/* Adds how to resume the run. The end of --max-time is not a failure. */
 int cp_group_end_early(struct cp_group *s, int rc, struct ts_err *err)
 {
     const char *resume = cp_member_kept(s) ? s->named : NULL;
@@ -148,7 +148,7 @@ int cp_group_end_early(struct cp_group *s, int rc, struct ts_err *err)
                           ts_clock_ns() - s->start_ns);
     }
     if (s->all.dir == NULL && ts_stop_number(&tool_stop) == SIGALRM)
-        return 0; /* the rank that writes says what became of it */
+        return 0; /* the rank that writes reports the end */
     if (ts_stop_number(&tool_stop) != SIGALRM || (!hinted && resume == NULL) ||
         strstr(err->text, "nothing was saved") != NULL)
         return rc;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cp_group_end.h - the end of several models.
+/* cp_group_end.h - ends a run of several models.
  *
  *   threads  one
- *   errors   0 or a negative ts_code; the message of the failure gets how to resume the run
+ *   errors   0 or a negative ts_code; the message of a failure also says how to resume the run
  */
 #ifndef TS_TOOLS_CP_GROUP_END_H
 #define TS_TOOLS_CP_GROUP_END_H
@@ -12,7 +12,7 @@
 /* All models are done: writes their table, puts the directory in place and prints. */
 int cp_group_finish(struct cp_group *s, struct ts_err *err);
 
-/* rc: the failure or stop of a run that had begun. */
+/* Ends a run that had begun after a failure or stop, rc. */
 int cp_group_end_early(struct cp_group *s, int rc, struct ts_err *err);
 
 /* Ends a run in which no model was opened, with the failure rc. A run that was to be resumed stays

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Begins one of several models, from its state, a file or random numbers. */
+/* Begins one of several models: from its state, from a file, or from random numbers. */
 #include "tools/cp/cp_member.h"
 
 #include <inttypes.h>
@@ -20,7 +20,7 @@ int cp_member_kept(const struct cp_group *s)
     return tstream_cp_writes(s->args) && (s->n_done > 0 || s->args->models_from != NULL);
 }
 
-/* Options as of a run of one model. */
+/* Returns the options as for a run of this model alone. */
 static struct cp_args options_of(const struct cp_group *s, const struct ts_models_row *row)
 {
     const uint32_t i = (uint32_t)(row - s->models.row);
@@ -39,8 +39,8 @@ static struct cp_args options_of(const struct cp_group *s, const struct ts_model
     return own;
 }
 
-/* Stopped between its last sweep and its result, by a program whose states did not have the error
- * at cells that are held out. */
+/* Whether the state of a finished model lacks its held-out error. Earlier versions wrote such
+ * states; a run stopped between the last sweep and the result leaves one. */
 static int lacks_error(const struct cp_group *s, const struct cp_member *o)
 {
     return o->own.held_share > 0 && !cp_starts_given(s->args) &&
@@ -48,13 +48,14 @@ static int lacks_error(const struct cp_group *s, const struct cp_member *o)
            !ts_state_get(o->own.from->file)->figured;
 }
 
-/* A state that is there and cannot be read is no reason to give up all models. */
+/* Opens the state of a model if it exists. A state that cannot be read is ignored with a note, so
+ * that the other models can be computed. */
 static int find_state(struct cp_group *s, struct cp_member *o, struct ts_err *err)
 {
     const int rc = ts_resume_open(o->dir, &o->state, err);
     if (rc == TS_ENOMEM || ts_models_run_check_place(s->args->models_from, err) < 0)
         return err->code;
-    if (rc == TS_EARG) /* there is none */
+    if (rc == TS_EARG) /* the model has no state */
         return 0;
     if (rc < 0) {
         tool_note(s->cmd, "%s; the model is computed from its start", err->text);
@@ -62,7 +63,7 @@ static int find_state(struct cp_group *s, struct cp_member *o, struct ts_err *er
         return 0;
     }
     o->own.from = &o->state;
-    if (lacks_error(s, o)) { /* the same bits from its start */
+    if (lacks_error(s, o)) { /* computed from its start, the model has the same bits */
         o->own.from = NULL;
         ts_resume_close(&o->state);
         o->mc.force = 1;
@@ -75,8 +76,7 @@ static int find_state(struct cp_group *s, struct cp_member *o, struct ts_err *er
     return 0;
 }
 
-/* Ranks read their states and starts before the one that writes begins to, and all have the
- * same. */
+/* Checks that all ranks read the same state and start, before rank 0 writes files. */
 static int check_state(const struct cp_member *o, int rc, struct ts_err *err)
 {
     char text[24] = "none";
@@ -128,10 +128,11 @@ int cp_member_begin(void *ctx, uint32_t k, struct ts_run **ret, struct ts_err *e
     o->mc.dir = o->dir;
     o->report = cp_run_report(s->cmd, &o->own, &s->engine, s->path);
     o->report.be = ts_engine_model(&s->engine, k);
-    if (s->models.folds) /* what becomes of a fold is one event, or a number in the table */
+    if (s->models.folds) /* a fold is reported as one event, or as a number in the table */
         o->report.json = o->report.details = 0;
     o->report.model = &o->model;
-    o->report.noted = !s->all.is_new || k > 0; /* what the engine read when it opened */
+    /* notes about reading are printed for the first engine only */
+    o->report.noted = !s->all.is_new || k > 0;
     o->report.beside = o->model.place.beside = k != s->all.lead;
     o->report.lead = &cp_member_lead(s)->report;
     o->report.headed_by = s->all.n > 1 ? &s->headed : NULL;

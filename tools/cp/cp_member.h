@@ -13,53 +13,54 @@
 #include "tools/common/tool_progress.h"
 #include "tools/cp/tstream_cp.h"
 
-/* A model under way. */
+/* A model that is being computed. */
 struct cp_member {
-    uint32_t row;                 /* of the table */
-    struct cp_args own;           /* its from is NULL or the next: */
-    struct ts_resume state;       /* that it goes on from */
-    char fold[TS_HOLD_OUT_CHARS]; /* its --hold-out, where it is of folds */
+    uint32_t row;                 /* its row in the table of models */
+    struct cp_args own;           /* its options; its member `from` is NULL or `state` */
+    struct ts_resume state;       /* the state from which the model is resumed */
+    char fold[TS_HOLD_OUT_CHARS]; /* its option --hold-out, for a run with folds */
     char *dir;
     struct ts_model_conf mc;
-    struct cp_report report; /* stays where it is while the engine is open */
+    struct cp_report report; /* must not move while the engine is open */
     struct cp_model model;
-    struct ts_run run;      /* not under way where it is over, or was not begun */
-    struct ts_model *start; /* NULL: it is drawn, or a state has it */
+    struct ts_run run;      /* not under way before it begins and after it ends */
+    struct ts_model *start; /* NULL: the start is random, or part of the state */
 };
 
 struct cp_group {
     const struct ts_cmd *cmd;
     const struct cp_args *args;
-    const char *path; /* of the tensor */
+    const char *path; /* path of the tensor */
     struct ts_tensor *tensor;
-    char *named; /* X.cp */
+    char *named; /* name of the result: X.cp */
     char *partial;
-    struct ts_run_several all; /* its dir is NULL where this rank writes nothing */
+    struct ts_run_several all; /* its member `dir` is NULL on ranks that write nothing */
     struct ts_models_table models;
-    char **start;                         /* of each model the file that it starts from, or NULL */
-    uint32_t n_done, n_printed, next_row; /* next_row: the first that was not printed */
-    /* models of which nothing is left; others in which components died */
+    char **start; /* for each model the file that it starts from, or NULL */
+    /* number of models done and printed; next_row: the first row not printed */
+    uint32_t n_done, n_printed, next_row;
+    /* number of models whose components are all zero, and of others with some zero components */
     uint32_t n_empty, n_dying;
-    int started; /* a model was begun in this process */
+    int started; /* whether this process has begun a model */
     uint64_t start_ns;
 
     struct ts_engine engine;
     int open;
 
-    struct cp_member *one; /* those computed at once, TS_RUN_AT_ONCE */
+    struct cp_member *one; /* the TS_RUN_AT_ONCE models that can be computed at once */
     int headed;
 };
 
-/* The model that progress and status report on, and at the end the one of a message. */
+/* Returns the model that progress, status and messages report on. */
 struct cp_member *cp_member_lead(const struct cp_group *s);
 
-/* Whether there is something to resume, if the model under way has saved nothing. */
+/* Whether the run can be resumed even if the current model has saved nothing. */
 int cp_member_kept(const struct cp_group *s);
 
 /* Makes o the model of a row of the table. Its files are opened when it begins. */
 void cp_member_name(struct cp_group *s, struct cp_member *o, uint32_t row);
 
-/* ctx: the group; k: the place of the model in it (struct ts_run_several). */
+/* Callbacks of struct ts_run_several. ctx: the group; k: index of the model among those at once. */
 int cp_member_begin(void *ctx, uint32_t k, struct ts_run **ret, struct ts_err *err);
 void cp_member_close(void *ctx, uint32_t k);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Turns the names of modes in the values of options into numbers. */
+/* Replaces names of modes in the values of options by numbers. */
 #include "tools/cp/cp_mode_names.h"
 
 #include <inttypes.h>
@@ -10,12 +10,12 @@
 #include "tools/common/tool_mode.h"
 #include "tools/tstream_operand.h"
 
-/* An option that asks something of modes: a row of base/settings.def. */
+/* A row of base/settings.def, an option whose value may name modes. */
 struct row {
     const char *option;
-    size_t at; /* of its text in struct cp_args */
-    /* MODES: modes divided by commas, or all. VALUES: MODE=VALUE, divided by commas, or a value
-     * for all modes. MODE_OR_VALUE: a value may be left out. */
+    size_t at; /* offset of its text in struct cp_args */
+    /* MODES: modes separated by commas, or "all". VALUES: MODE=VALUE items separated by commas, or
+     * a value for all modes. MODE_OR_VALUE: as VALUES, but a value may be missing. */
     enum { OF_RUN, MODES, VALUES, MODE_OR_VALUE } form;
 };
 
@@ -32,7 +32,7 @@ static const struct row rows[] = {
 };
 _Static_assert(sizeof rows / sizeof *rows == TS_N_SETTINGS, "a row for each setting");
 
-/* Bytes of the mode at the start of an item of `n` bytes. */
+/* Returns the bytes of the mode's name at the start of an item of `n` bytes. */
 static size_t key_bytes(const struct row *row, const char *item, size_t n)
 {
     const char *equals = row->form == MODES ? NULL : memrchr(item, '=', n);
@@ -47,7 +47,7 @@ static int is_number(const char *text, size_t n)
     return i == n;
 }
 
-/* Whether the text has a name where a mode is expected. */
+/* Whether a text contains a name, not only numbers, where a mode is expected. */
 static int has_names(const struct row *row, const char *text)
 {
     if (text == NULL || row->form == OF_RUN || strcmp(text, "all") == 0 ||
@@ -63,7 +63,7 @@ static int has_names(const struct row *row, const char *text)
     }
 }
 
-/* Copies a text with numbers in place of names. */
+/* Copies a text with the names of modes replaced by numbers. *ret is malloc'ed. */
 static int number_text(const struct row *row, const struct tool_modes *modes, const char *text,
                        char **ret, struct ts_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Diagnoses several models, and prints the table of them. */
+/* Computes core consistencies of several models, and prints their table. */
 #include "tools/cp/cp_models.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cp_models.h - the table of several models (engine/models_table.h) for people, and their core
+/* cp_models.h - prints the table of several models (engine/models_table.h), and computes core
  * consistencies.
  *
- *   threads  one calls
+ *   threads  one
  *   errors   0 or a negative ts_code
  */
 #ifndef TS_TOOLS_CP_MODELS_H
@@ -12,19 +12,20 @@
 #include "tools/common/tool.h"
 #include "tools/cp/tstream_cp.h"
 
-/* 0, or TS_EARG for a tensor that no core consistency is computed of here. */
+/* Returns 0, or TS_EARG if core consistencies of this tensor are not supported. */
 int cp_models_has_core(const struct ts_tensor *t, struct ts_err *err);
 
 /* Checks before the run whether --diagnose is possible. */
 int cp_models_may_diagnose(const struct cp_args *args, const struct ts_tensor *t,
                            struct ts_err *err);
 
-/* The core consistency of the best of each rank, of models in `dir`. */
+/* Computes the core consistency of the best model of each rank. dir: the directory of the
+ * models. */
 int cp_models_diagnose(const struct ts_cmd *cmd, struct ts_models_table *m,
                        const struct ts_open_dir *dir, const struct ts_tensor *t, uint32_t threads,
                        struct ts_err *err);
 
-/* A line of the table, with its head before the first one; and the ranks. */
+/* Print a row of the table, after the head if `head` is set; and the table of ranks. */
 void cp_models_print_row(const struct ts_models_table *m, uint32_t i, int head);
 void cp_models_print_ranks(const struct ts_models_table *m);
 

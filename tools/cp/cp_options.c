@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks the options of a run against each other, and takes what follows from them. */
+/* Checks the options of a run against each other, and sets members that follow from them. */
 #include "tools/cp/cp_options.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "tools/cp/cp_starts.h"
 #include "tools/tstream_operand.h"
 
-#define MANY_ROWS 1e6 /* that --rows auto writes, though most be zeros */
+#define MANY_ROWS 1e6 /* up to so many rows, --rows auto writes all rows even if most are zeros */
 
 int tstream_cp_used_rows(const struct cp_args *args, const struct ts_tensor *t)
 {
@@ -67,7 +67,7 @@ static int was_given(const struct ts_cmd *cmd, uint64_t given, const char *name)
     return (given >> at & 1) != 0;
 }
 
-/* The rank of a model to start from, where no other is asked for. */
+/* Sets the rank to that of the start model, unless --rank was given. */
 int cp_options_take_rank(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args,
                          struct ts_err *err)
 {
@@ -83,8 +83,8 @@ int cp_options_take_rank(const struct ts_cmd *cmd, uint64_t given, struct cp_arg
     return 0;
 }
 
-/* The violation of a Poisson model is another figure than the change of a fit, and so is the fall
- * of a loss. */
+/* Sets the default of --tol, which depends on the loss: the violation of a Poisson model and the
+ * decrease of a loss have other scales than the change of a fit. */
 static void take_tolerance(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args)
 {
     if (args->resume != NULL || was_given(cmd, given, "tol"))
@@ -115,8 +115,8 @@ static int check_folds(struct cp_args *args, struct ts_err *err)
     return 0;
 }
 
-/* --save-init of the run that goes on may have nothing to write to; one that is given is refused
- * then. */
+/* A resumed run that has --save-init but no output drops the option. If the user typed it, it is
+ * refused later. */
 static void take_start(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args)
 {
     args->start_asked = was_given(cmd, given, "save-init");
@@ -138,7 +138,7 @@ static int check_several(const struct cp_args *args, struct ts_err *err)
     return 0;
 }
 
-/* Sets args->rank. */
+/* Sets args->rank to the largest rank, and checks the number of models. */
 static int check_models(struct cp_args *args, struct ts_err *err)
 {
     args->rank = 0;
@@ -158,9 +158,9 @@ int cp_options_may_observe(const struct cp_args *args)
            args->orthogonal == NULL && !args->accelerate;
 }
 
-/* What is held out of a dense tensor is unknown to the model, as cells are that are NaN: it has no
- * cells that are not listed. And what a tensor says of its cells may leave no choice; one that
- * cannot be opened is refused later. */
+/* Sets args->observed where it follows from the tensor. Held-out cells of a dense tensor are
+ * unknown to the model, like NaN cells, because a dense tensor lists all its cells. Weights of
+ * cells also require it. A tensor that cannot be opened is refused later. */
 static void take_observed(struct cp_args *args, const char *name)
 {
     int loss = TS_GCP_NONE;
@@ -187,7 +187,8 @@ static void take_observed(struct cp_args *args, const char *name)
     free(path);
 }
 
-/* What is wrong with another loss of a dense array is the loss, whatever else is asked for. */
+/* Replaces the failure rc for a dense tensor whose loss is not supported by a message about the
+ * loss. */
 static int by_squares_alone(const struct cp_args *args, const char *name, int rc,
                             struct ts_err *err)
 {
@@ -200,8 +201,8 @@ static int by_squares_alone(const struct cp_args *args, const char *name, int rc
     return ts_fail(err, TS_EARG, TS_DENSE_BY_SQUARES, name);
 }
 
-/* Options, whether they were typed or come from a file, of a run of the tensor `name`: whether they
- * are possible, and what follows from them. */
+/* Checks the options of a run of the tensor `name`, typed or from a file, and sets members that
+ * follow from them. */
 int cp_options_check(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args,
                      const char *name, struct ts_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cp_options.h - the options of tstream cp: whether they are possible together, and what follows
+/* cp_options.h - checks the options of tstream cp against each other, and sets members that follow
  * from them.
  *
  * given: bit k is option k of the table of the command, if it was typed.
@@ -12,14 +12,14 @@
 
 #include "tools/cp/tstream_cp.h"
 
-/* --init is a word that it knows, or names a file. */
+/* Checks that --init is one of its words, or names a file. */
 int cp_options_check_init(const struct cp_args *args, struct ts_err *err);
 
-/* The rank of a model to start from, if no other is asked for. */
+/* Sets the rank to that of the start model, unless --rank was given. */
 int cp_options_take_rank(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args,
                          struct ts_err *err);
 
-/* Options that were typed or come from a file, of a run of the tensor `name`. */
+/* Checks the options of a run of the tensor `name`, typed or from a file. */
 int cp_options_check(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args,
                      const char *name, struct ts_err *err);
 

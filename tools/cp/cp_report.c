@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The tables and JSON events of tstream cp. */
+/* Prints the tables and JSON events of tstream cp. */
 #include "tools/cp/cp_report.h"
 
 #include <math.h>
@@ -29,8 +29,8 @@ static void name_mode(const struct cp_report *r, uint32_t mode, char *buf, size_
              r->engine->tensor->order);
 }
 
-/* Of a sweep: no mode that is fixed has one, unless the fit needs it; errors at observed cells take
- * one more. */
+/* Returns the passes of a sweep. Fixed modes need none, unless the fit does; errors at observed
+ * cells take one more. */
 static uint64_t n_passes(const struct cp_report *r)
 {
     const struct cp_args *args = r->args;
@@ -40,15 +40,15 @@ static uint64_t n_passes(const struct cp_report *r)
            (uint32_t)(args->spec.held && !args->poisson);
 }
 
-/* A pass before the first sweep is counted with it. */
+/* Returns 1 if a pass before the first sweep finds the mean; it counts as part of that sweep. */
 static uint64_t finds_mean(const struct cp_report *r)
 {
     const struct cp_args *args = r->args;
     return r->sweeps_done == 0 && args->from == NULL && args->mean;
 }
 
-/* The sweep before says how long one takes, and all that may come are counted: at most, since
- * the run ends when the fit hardly changes. */
+/* Starts the progress of a sweep. The time left is that of the sweep before times the largest
+ * number of sweeps to come: an upper bound, because the run ends when the fit hardly changes. */
 static void start_sweep(struct cp_report *r)
 {
     const struct ts_tensor *t = r->engine->tensor;
@@ -103,7 +103,7 @@ static double nnz_per_s(const struct cp_report *r, const struct ts_solver_sweep 
     return s->total_ns == 0 ? 0 : (double)n_passes(r) * (double)t->nnz / seconds(s->total_ns);
 }
 
-/* An event, of which model it tells. */
+/* Begins a JSON event; with several models, it names the model. */
 static void open_event(const struct cp_report *r, struct tool_json *j, const char *event)
 {
     tool_json_open(j, stdout);
@@ -162,8 +162,8 @@ enum {
     N_COLUMNS
 };
 
-/* 80 columns without the time of copies, which CPU cores do not make, or with GPUs without that
- * of solves. */
+/* Chooses columns for 80 characters. On CPU cores, the time of copies is dropped first; with GPUs,
+ * the time of solving is. */
 static void choose_columns(struct cp_report *r)
 {
     struct tool_column c[N_COLUMNS] = {
@@ -340,8 +340,8 @@ void cp_report_end(struct cp_report *r)
     tool_progress_end(&r->progress);
 }
 
-/* "fit 0.123456789 after 12 sweeps (converged), 1.23 s, factors in X.cp"; the place on a line of
- * its own where all of it is too wide. */
+/* Prints "fit 0.123456789 after 12 sweeps (converged), 1.23 s, factors in X.cp". If that is too
+ * wide, the path is on a line of its own. */
 static void print_done(const struct cp_report *r, const struct ts_solver_result *res,
                        const char *out, uint64_t total_ns)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Computes one model with an engine that is open, and writes it, its states and its record. */
+/* Computes one model with an open engine, and writes its result, states and record. */
 #include "tools/cp/cp_run.h"
 
 #include <math.h>
@@ -16,9 +16,9 @@
 #include "tools/common/tool_ranks.h"
 #include "tools/common/tool_version.h"
 
-#define MANY_SWEEPS 20   /* without an end of which --accelerate is told, */
-#define LONG_SWEEPS 30   /* and which it is told after when they came to one */
-#define ROUGH_TOL   2e-4 /* of the fit: a larger --tol is noted */
+#define MANY_SWEEPS 20   /* after so many sweeps without convergence, --accelerate is recommended */
+#define LONG_SWEEPS 30   /* the same after convergence */
+#define ROUGH_TOL   2e-4 /* a --tol larger than this part of the fit is noted */
 
 const char *cp_run_stopped_by(void)
 {
@@ -64,14 +64,14 @@ static void tell_stopped(struct cp_report *r, const struct ts_run_outcome *o)
         cp_report_stopped(r, cp_run_stopped_by(), resume, o->sweep, o->mode, o->total_ns);
 }
 
-/* A run that ended early: how to resume it. The end of --max-time is not a failure; for several
- * models that is said when all have ended. */
+/* Adds to a message how to resume a run that ended early. The end of --max-time is not a failure;
+ * with several models, it is reported when all have ended. */
 static int end_early(struct cp_report *r, const struct ts_run_outcome *o, int rc,
                      struct ts_err *err)
 {
     if (r->model != NULL)
         cp_run_hint(r->model, o->saved, o->sweep, o->mode, err);
-    else if (rc != TS_EARG) /* which a state that does not go with the command is */
+    else if (rc != TS_EARG) /* TS_EARG: the options do not fit the state */
         tstream_resume_hint(o, r->out_dir, err);
     if (rc == TS_ESTOP)
         tell_stopped(r, o);
@@ -95,10 +95,10 @@ int cp_run_unopened(struct cp_report *r, const struct ts_state_file *from, const
                                      .total_ns = o.total_ns };
     r->out_dir = dir;
     rc = end_early(r, &o, rc, err);
-    return tool_ranks() != NULL ? TS_ESTOP : rc; /* the other ranks are told of a failure */
+    return tool_ranks() != NULL ? TS_ESTOP : rc; /* a failure is reported to the other ranks */
 }
 
-/* The state of the end is there, to go on from. */
+/* Whether the final state is kept, so that the run can be continued. */
 static int is_kept(const struct cp_args *args, const char *out_dir)
 {
     return out_dir != NULL && args->checkpoint_ns > 0;
@@ -109,14 +109,14 @@ static const char *how_to_go_on(const struct cp_args *args, const char *out_dir)
     return is_kept(args, out_dir) ? "--resume with" : "a run with";
 }
 
-/* --tol is a change of the fit: where the fit itself is small, a run may end long before it has got
- * to the best. */
+/* Notes that --tol is large relative to a small fit: it is a change of the fit, so the run may end
+ * long before the best fit. */
 static void note_tolerance(const struct cp_report *r, const struct ts_solver_result *result,
                            const char *out_dir)
 {
     const struct cp_args *args = r->args;
     if (r->poisson || r->descends || result->fit == 0 ||
-        result->n_dead == args->rank) /* nothing that may grow */
+        result->n_dead == args->rank) /* all components are zero: the fit cannot grow */
         return;
     if (!result->converged || result->exact || args->tol < ROUGH_TOL * fabs(result->fit))
         return;
@@ -127,7 +127,7 @@ static void note_tolerance(const struct cp_report *r, const struct ts_solver_res
         is_kept(args, out_dir) ? "goes on" : "takes longer");
 }
 
-/* Whether the sweeps were used up or not, they were many. */
+/* Notes ways to converge faster, after many sweeps, whether the run converged or not. */
 static void note_slow(const struct cp_report *r, const struct ts_solver_result *result,
                       const char *out_dir)
 {
@@ -149,7 +149,7 @@ static void note_slow(const struct cp_report *r, const struct ts_solver_result *
                   result->sweeps);
 }
 
-/* Mode, from 1, whose bounds let no entry be anything but 0; 0: there is none. */
+/* Returns the mode, from 1, whose bounds force all entries to be 0; 0: none. */
 static uint32_t bound_to_zero(const struct cp_args *args)
 {
     for (uint32_t m = 0; m < TS_MAX_ORDER; m++) {
@@ -207,7 +207,8 @@ static void note_dead(const struct cp_report *r, const struct ts_solver_result *
                   result->n_dead, args->rank, cp_run_dead_advice(args, room, sizeof room));
 }
 
-/* Counts are modelled by what is not the default, so people at a terminal learn of it. */
+/* Recommends other losses for counts to users at a terminal, because the default is least
+ * squares. */
 static void note_counts(const struct cp_report *r)
 {
     const struct ts_tensor *t = r->engine->tensor;
@@ -224,7 +225,7 @@ static void note_counts(const struct cp_report *r)
               "parts that add up, and --loss poisson fits counts");
 }
 
-/* ---- what the run tells ---- */
+/* ---- reports on the run ---- */
 
 static void tell_opened(struct cp_report *r)
 {
@@ -241,7 +242,7 @@ static const char *stopped_by(void *ctx)
     return cp_run_stopped_by();
 }
 
-/* What the run came to: its factors, or how to go on. */
+/* Reports the end of a run: its factors, or how to resume it. */
 static int tell_end(struct cp_report *r, int rc, const struct ts_run_outcome *o, struct ts_err *err)
 {
     if (rc < 0)
@@ -249,7 +250,7 @@ static int tell_end(struct cp_report *r, int rc, const struct ts_run_outcome *o,
     if (r->out_dir != NULL && r->model == NULL)
         tool_in_place(r->out_dir);
     cp_report_done(r, o->result, r->out_dir, o->total_ns);
-    if (r->model != NULL) { /* the table of all models tells */
+    if (r->model != NULL) { /* the table of all models reports the result */
         r->model->result = *o->result;
         r->model->result.weight = r->model->result.norm = NULL;
         return 0;
@@ -274,7 +275,7 @@ static int hear_run(void *ctx, const struct ts_run_event *e, struct ts_err *err)
     case TS_RUN_STARTED:
         cp_report_start(r);
         break;
-    case TS_RUN_COMPUTED: /* progress is that of the sweep that begins now */
+    case TS_RUN_COMPUTED: /* progress is that of the next sweep */
         atomic_store(r->lead != NULL ? &r->lead->done_nnz : &r->done_nnz, 0);
         break;
     case TS_RUN_MODE:
@@ -420,7 +421,7 @@ int cp_run(struct cp_report *r, const struct ts_model_conf *mc, struct ts_model 
     struct ts_run *run = malloc(sizeof *run);
     int rc = run == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", r->path)
                          : cp_run_begin(run, r, mc, start, err);
-    if (rc == 0 && ts_run_is_under_way(run)) /* or it ended there */
+    if (rc == 0 && ts_run_is_under_way(run)) /* unless the run ended in cp_run_begin */
         rc = ts_run_end(run, ts_run_alone(run, err), err);
     free(run);
     return rc;

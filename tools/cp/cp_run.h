@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cp_run.h - one run of tstream cp: a listener of engine/run.h that prints.
+/* cp_run.h - one run of tstream cp: prints the events of a run of engine/run.h.
  *
- *   owner    the caller owns the report, its engine, which is open, and the start
+ *   owner    the caller owns the report, its open engine, and the start
  *   threads  one
- *   errors   0 or a negative ts_code; a sentence that says how to go on where a state was saved. A
- *            run that --max-time has ended is none: r->stopped is 1 then
+ *   errors   0 or a negative ts_code; if a state was saved, the message says how to resume. The end
+ *            of --max-time is not a failure: it sets r->stopped
  */
 #ifndef TS_TOOLS_CP_RUN_H
 #define TS_TOOLS_CP_RUN_H
@@ -18,24 +18,25 @@
 int cp_run(struct cp_report *r, const struct ts_model_conf *mc, struct ts_model *start,
            struct ts_err *err);
 
-/* The first part of it, for models that are computed at once: ts_run_begin. */
+/* Begins such a run, for models that are computed at once: calls ts_run_begin. */
 int cp_run_begin(struct ts_run *run, struct cp_report *r, const struct ts_model_conf *mc,
                  struct ts_model *start, struct ts_err *err);
 
-/* The end of a run that could not begin, as opening its tensor or its processor failed with rc.
- * Where that was a stop, adds how to go on from the state `from` in dir, which stays as it was.
- * NULL: there is none. */
+/* Ends a run that could not begin, because opening its tensor or its processor failed with rc. If
+ * that was a stop, adds to the message how to resume from the state `from` in dir, which is
+ * unchanged. from NULL: there is no state. */
 int cp_run_unopened(struct cp_report *r, const struct ts_state_file *from, const char *dir,
                     uint64_t start_ns, int rc, struct ts_err *err);
 
-/* The engine to open for a run, as its options say. */
+/* Return the configuration of the engine from the options, and a report for a run; print notes on
+ * the engine. */
 struct ts_engine_conf cp_run_engine(const struct cp_args *args, const char *path,
                                     struct cp_report *r);
 struct cp_report cp_run_report(const struct ts_cmd *cmd, const struct cp_args *args,
                                const struct ts_engine *e, const char *path);
 void cp_run_note(const struct ts_cmd *cmd, const struct cp_args *args, const struct ts_engine *e);
 
-/* "SIGINT", ..., "--max-time" */
+/* Returns "SIGINT", ..., or "--max-time": what stopped the run. */
 const char *cp_run_stopped_by(void);
 
 /* Writes why a model became empty, or why components died, and what may help. */
@@ -43,8 +44,8 @@ const char *cp_run_stopped_by(void);
 const char *cp_run_empty_why(const struct cp_args *args, char *room, size_t size);
 const char *cp_run_dead_advice(const struct cp_args *args, char *room, size_t size);
 
-/* Adds to a message, once, how to resume several models. saved: the state of this model is saved,
- * at a sweep and a mode. */
+/* Adds to a message, once, how to resume a run of several models. saved: the state of this model
+ * is saved, at a sweep and a mode. */
 void cp_run_hint(struct cp_model *m, int saved, uint32_t sweep, uint32_t mode, struct ts_err *err);
 
 #endif

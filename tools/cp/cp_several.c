@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Computes several models of a tensor, side by side or one after another, and puts them in place
- * together. */
+/* Computes several models of a tensor, at once or one after another, and puts their directory in
+ * place when all are done. */
 #include "tools/cp/cp_several.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "tools/tstream_operand.h"
 #include "tools/common/tstream_ranks.h"
 
-/* ---- the directory ---- */
+/* ---- directory of the models ---- */
 
 static int open_dir(struct cp_group *s, struct ts_err *err)
 {
@@ -37,7 +37,7 @@ static int open_dir(struct cp_group *s, struct ts_err *err)
     return rc;
 }
 
-/* The rows of models that are done, up to the first that is not. */
+/* Prints the rows of finished models, up to the first that is not done. */
 static void print_rows(struct cp_group *s)
 {
     for (; s->next_row < s->models.n && s->models.row[s->next_row].done; s->next_row++)
@@ -47,7 +47,7 @@ static void print_rows(struct cp_group *s)
             cp_models_print_row(&s->models, s->next_row, s->n_printed++ == 0 || s->args->details);
 }
 
-/* What is to be told of a model that is done, by whom tells it. */
+/* Counts a finished model, and passes its row to struct ts_run_several. */
 static int take_done(struct cp_group *s, uint32_t row, struct ts_err *err)
 {
     s->n_done++;
@@ -76,8 +76,8 @@ static int take_result(struct cp_group *s, uint32_t row, const struct ts_solver_
     return take_done(s, row, err);
 }
 
-/* Models that an earlier process finished: of several ranks the one that writes knows. rc: what
- * came before. */
+/* Finds the models that an earlier process finished; rank 0 tells the other ranks. rc: result of
+ * the steps before. */
 static int find_done(struct cp_group *s, int rc, struct ts_err *err)
 {
     unsigned char *done = calloc(s->models.n + UINT64_C(1), 1);
@@ -108,7 +108,7 @@ static int find_starts(struct cp_group *s, struct ts_err *err)
     return rc;
 }
 
-/* ---- those at once ---- */
+/* ---- models computed at once ---- */
 
 static void count(void *ctx, uint64_t nnz)
 {
@@ -123,7 +123,7 @@ static void close_engine(struct cp_group *s)
     s->open = 0;
 }
 
-/* As many models at once as all ranks have memory for. */
+/* Opens an engine for as many models at once as all ranks have memory for. */
 static int open_alike(struct cp_group *s, struct ts_engine_conf *ec, struct ts_err *err)
 {
     int rc;
@@ -134,7 +134,7 @@ static int open_alike(struct cp_group *s, struct ts_engine_conf *ec, struct ts_e
         most = rc == 0 ? s->engine.n_models : 0;
         fewest = most;
         rc = tool_ranks_least(rc, &fewest, err);
-        /* the least of these differences belongs to the rank with most models */
+        /* subtracted, so that the least of all ranks yields the largest number of models */
         most = UINT32_MAX - most;
         if (rc == 0)
             rc = tool_ranks_least(0, &most, err);
@@ -145,7 +145,7 @@ static int open_alike(struct cp_group *s, struct ts_engine_conf *ec, struct ts_e
     }
 }
 
-/* An engine for as many of these models as may be at once. */
+/* Opens an engine for as many of the n models as can be computed at once. */
 static int open_engine(void *ctx, const uint32_t *ranks, uint32_t n, uint32_t *room,
                        struct ts_err *err)
 {
@@ -179,8 +179,8 @@ static void take_lead(void *ctx, uint32_t k, uint32_t at_once)
     ts_run_lead(&s->one[k].run, at_once);
 }
 
-/* The same for all ranks. A rank's own sentence stays where it says more than what all have heard:
- * how to go on. */
+/* Returns the same result on all ranks. Keeps the message of this rank if it adds to the common
+ * one how to resume. */
 static int end_alike(int rc, struct ts_err *err)
 {
     const struct ts_err own = *err;
@@ -190,7 +190,8 @@ static int end_alike(int rc, struct ts_err *err)
     return all;
 }
 
-/* Ranks exchange rows of other models next, and no failures: so they agree on this one's here. */
+/* Ends model k. The ranks agree on its result here, because next they exchange rows of other
+ * models and no failures. */
 static int end_one(void *ctx, uint32_t k, int rc, struct ts_err *err)
 {
     struct cp_group *s = ctx;
@@ -207,7 +208,7 @@ static int end_one(void *ctx, uint32_t k, int rc, struct ts_err *err)
     return rc;
 }
 
-/* Whatever a model has saved is something to go on with. */
+/* Notes that the run can be resumed, if any model was saved. */
 static void take_failure(void *ctx, int rc, int saved, struct ts_err *err)
 {
     struct cp_group *s = ctx;
@@ -234,10 +235,10 @@ static int run_all(struct cp_group *s, struct ts_err *err)
     return rc;
 }
 
-/* ---- all of them ---- */
+/* ---- all models ---- */
 
-/* That of a dense tensor is told by its cells, and is to stand in the run's files from the
- * beginning. */
+/* Computes the checksum of a dense tensor, a hash of its cells, which the files of the run contain
+ * from the beginning. */
 static int find_checksum(const struct cp_group *s, struct ts_err *err)
 {
     uint32_t threads = 1;
@@ -245,7 +246,7 @@ static int find_checksum(const struct cp_group *s, struct ts_err *err)
     return rc == 0 ? ts_dense_scan_alone(s->tensor, threads, &tool_stop, err) : rc;
 }
 
-/* Everything that can be refused is, before the work. */
+/* Checks everything that can fail before the models are computed. */
 static int check(const struct cp_group *s, struct ts_err *err)
 {
     const struct cp_args *args = s->args;
@@ -324,7 +325,7 @@ int cp_several(const struct ts_cmd *cmd, const struct cp_args *args, const char 
         rc = open_dir(s, err);
     rc = find_done(s, rc, err);
     if (rc == 0) {
-        /* where all are done already: what a stop tells of */
+        /* if all models are done, a stop reports on this one */
         cp_member_name(s, s->one, s->models.n - 1);
         s->started = 0;
         rc = end_alike(run_all(s, err), err);

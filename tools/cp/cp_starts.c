@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds the file that each of several models starts from. */
+/* Finds the files that the models of a run start from. */
 #include "tools/cp/cp_starts.h"
 
 #include <errno.h>
@@ -44,7 +44,7 @@ int cp_starts_model(const struct cp_args *args, struct ts_model **ret, struct ts
     return ts_model_open(args->init, ret, err);
 }
 
-/* ---- a start that is written beside the result ---- */
+/* ---- starts that are written beside the result ---- */
 
 static int open_again(void *ctx, const struct ts_resume *from, struct ts_model **ret,
                       struct ts_err *err)
@@ -66,7 +66,7 @@ static int open_again(void *ctx, const struct ts_resume *from, struct ts_model *
     return cp_starts_model(args, ret, err) < 0 ? err->code : 1;
 }
 
-/* One that was asked for must be written. */
+/* Notes that a start no longer exists. Returns a failure if the user asked to save it. */
 static int note_lost(void *ctx, struct ts_err *err)
 {
     const struct cp_given *g = ctx;
@@ -125,7 +125,7 @@ static int out_of_memory(struct ts_err *err)
     return ts_fail(err, TS_ENOMEM, "out of memory for starts of models");
 }
 
-/* The one of this rank and seed in a directory of several. */
+/* Finds the model with this rank and seed in a directory of several models. */
 static int find_named(const struct cp_args *args, const struct ts_models_row *row, char **ret,
                       struct ts_err *err)
 {
@@ -138,7 +138,8 @@ static int find_named(const struct cp_args *args, const struct ts_models_row *ro
     return out_of_memory(err);
 }
 
-/* The first of the rank that the only model has; of folds all of it, which are of one seed. */
+/* Assigns the file to the first model that has its rank; with folds, to all models of that rank,
+ * which share one seed. */
 static int find_only(const struct cp_args *args, const struct ts_models_table *models, char **start,
                      struct ts_err *err)
 {
@@ -173,7 +174,7 @@ int cp_starts_find(const struct cp_args *args, const struct ts_models_table *mod
     else
         rc = find_only(args, models, start, err);
     if (rc == 0 && args->start_files != NULL && args->start_files->dir != NULL &&
-        ts_open_dir_replaced(args->start_files->dir)) /* some of its models may be gone */
+        ts_open_dir_replaced(args->start_files->dir)) /* some of its models may be missing */
         rc = ts_open_dir_fail(args->init, err);
     for (uint32_t i = models->n; i-- > 0;) {
         n += start[i] != NULL;
@@ -199,7 +200,7 @@ void cp_starts_free(char **start, uint32_t n)
     free(start);
 }
 
-/* starts: the model has a file to start from. */
+/* Checks that a model of this rank can start. starts: from a file. */
 static int check_one(const struct cp_args *args, const struct ts_tensor *t, int starts,
                      uint32_t rank, struct ts_err *err)
 {
@@ -224,7 +225,7 @@ int cp_starts_check(const struct cp_args *args, const struct ts_tensor *t, struc
     char **start = NULL;
     int rc;
     if (args->from != NULL || args->models_from != NULL)
-        return 0; /* a resumed run has checked them when it began */
+        return 0; /* a resumed run checked them at its beginning */
     if (tstream_cp_models(args) == 1)
         return check_one(args, t, tstream_cp_init_is_file(args), args->rank, err);
     rc = args->folds > 0 ? ts_models_table_new_folds(args->ranks.at, args->ranks.n, args->folds,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Prints a plan of a run. */
+/* Prints the plan of a run as text or JSON. */
 #include "tools/cp/plan_print.h"
 
 #include <inttypes.h>
@@ -29,13 +29,13 @@ double plan_sum(const double *x, uint32_t n)
     return s;
 }
 
-/* Of one model. */
+/* Returns the seconds of one model. */
 static double model_seconds(const struct run_plan *p)
 {
     return p->pace.first_s + (p->args->iters - 1) * p->pace.sweep_s;
 }
 
-/* Seconds of all models, as if each had the largest rank and read the tensor again. */
+/* Returns the seconds of all models, as if each had the largest rank and read the tensor again. */
 static double run_seconds(const struct run_plan *p)
 {
     return tstream_cp_models(p->args) * model_seconds(p);
@@ -43,7 +43,7 @@ static double run_seconds(const struct run_plan *p)
 
 /* ---- the table ---- */
 
-/* Memory of all processes of a machine, as if each took as much as this one. */
+/* Returns the memory of all processes of a machine, as if each needed as much as this one. */
 static uint64_t machine_bytes(const struct run_plan *p)
 {
     const uint32_t n = p->ranks.n > 0 ? p->ranks.per_host : 1;
@@ -213,7 +213,7 @@ static void json_memory(struct tool_json *j, const struct run_plan *p)
     tool_json_u64(j, "free_bytes", p->memory.free_bytes);
     tool_json_u64(j, "factor_bytes", p->memory.factor_bytes);
     tool_json_u64(j, "other_bytes", p->memory.other_bytes - p->memory.rest_bytes);
-    tool_json_u64(j, "near_1_bytes", p->memory.rest_bytes); /* not in the total */
+    tool_json_u64(j, "near_1_bytes", p->memory.rest_bytes); /* not part of the total */
     tool_json_u64(j, "resident_shard_bytes", p->run.resident_bytes);
     tool_json_u64(j, "slot_bytes", p->run.n_slots * p->run.slot_bytes);
     tool_json_u64(j, "decoded_bytes", p->memory.spare_bytes);

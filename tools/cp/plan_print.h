@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plan_print.h - what tstream plan found out, and its two forms: a table and a JSON object.
+/* plan_print.h - the results of tstream plan, printed as a table or a JSON object.
  *
  *   owner    the command owns what the struct points to
  *   units    bytes, seconds
@@ -19,29 +19,32 @@ struct run_plan {
     const char *path;
     char *out;
     const char *backend;
-    int dense;                 /* slabs of cells in place of shards */
-    uint32_t threads, at_once; /* at_once: models side by side, which memory is that of */
+    int dense; /* whether the tensor is dense: slabs of cells in place of shards */
+    /* at_once: number of models computed at once, for which memory is planned */
+    uint32_t threads, at_once;
 
     struct ts_engine_memory memory;
     uint64_t program_bytes, library_bytes;
     struct ts_dry_run run;
-    double result_bytes, free_disk_bytes; /* -1: not known */
-    uint64_t state_bytes;                 /* one state of the run on disk, */
-    uint32_t n_states;                    /* of which so many are there at most */
+    double result_bytes, free_disk_bytes; /* bytes; -1: unknown */
+    uint64_t state_bytes;                 /* size of one state of the run on disk */
+    uint32_t n_states;                    /* most states that exist at the same time */
 
     double disk_per_s, measured_s, sample_share;
     struct tstream_pace pace;
 
-    struct plan_ranks ranks;      /* of several processes; n is 0: there is one */
-    struct ts_comm comm;          /* of the one that is told of */
-    uint64_t exchange_bytes;      /* that reach it in a sweep */
-    double exchange_s, exposed_s; /* exposed: that part of it in which nothing computes */
+    /* division of the work among several processes; n is 0 for one process */
+    struct plan_ranks ranks;
+    struct ts_comm comm;     /* communicator of the process that is planned for */
+    uint64_t exchange_bytes; /* bytes that this process receives in a sweep */
+    /* seconds of the exchange; exposed: the part during which nothing computes */
+    double exchange_s, exposed_s;
 };
 
 void plan_print_text(const struct run_plan *p, const struct ts_tensor *t);
 void plan_print_json(const struct run_plan *p, const struct ts_tensor *t);
 
-/* The sum of n times. */
+/* Returns the sum of n times. */
 double plan_sum(const double *x, uint32_t n);
 
 #endif

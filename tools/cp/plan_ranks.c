@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Adds up what each process of several gets. */
+/* Computes the part of the work, memory and exchange of each of several processes. */
 #include "tools/cp/plan_ranks.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* groups of rows of a mode; each is updated by one process, and has sums that travel */
+/* Groups of rows of a mode. One process updates each group and exchanges its sums. */
 #define GROUPS 64u
-#define PARTS  6 /* into which a GPU divides its range: one travels while the next is computed */
+#define PARTS  6 /* parts of a GPU's range: one is sent while the next is computed */
 
-/* cut: has room for n + 1 numbers. */
+/* Divides a mode among processes on CPU cores. cut has room for n + 1 numbers. */
 static void divide_mode(const struct ts_tensor *t, uint32_t m, uint64_t *cut, struct plan_ranks *p)
 {
     const struct ts_mode *mode = &t->mode[m];
@@ -46,7 +46,7 @@ static void divide_among_gpus(const struct ts_tensor *t, uint32_t m, uint64_t *f
     }
 }
 
-/* Memory of the shards of one process. */
+/* Returns the memory for the shards of process r. */
 static uint64_t shard_bytes(const struct ts_tensor *t, uint32_t r, uint64_t *first,
                             const struct plan_ranks *p)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tstream_cp.c - tstream cp: a CP decomposition by alternating least squares. */
+/* tstream_cp.c - tstream cp: computes a CP decomposition. */
 #include <inttypes.h>
 #include <libgen.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@
 #include "tools/cp/cp_starts.h"
 #include "tools/cp/tstream_times.h"
 
-/* What tables of other commands have as well. */
+/* Texts that tables of other commands use as well. */
 #define LOSS_NAMES ts_loss_names
 #define HELP_LOSS  ts_loss_help
 
@@ -63,7 +63,7 @@ const struct ts_opt_alias tstream_cp_aliases[] = {
     { NULL, NULL },
 };
 
-/* The option of a member of run.json; NULL: another version had it. */
+/* Returns the option of a member of run.json; NULL: an option of another version. */
 static const struct ts_opt *option_of(const struct ts_json_value *member)
 {
     for (const struct ts_opt *o = tstream_cp_opts; o->name != NULL && member->key != NULL; o++)
@@ -105,7 +105,7 @@ void tstream_cp_number(const struct ts_json_value *option, char *ret, size_t siz
     snprintf(ret, size, "%.10g", option->number);
 }
 
-/* A sum in which the value of an option counts. */
+/* Adds the value of an option to a hash of options. */
 static uint64_t mix_option(uint64_t sum, const char *name, const struct cp_args *args)
 {
     char text[4096];
@@ -118,7 +118,7 @@ static uint64_t mix_option(uint64_t sum, const char *name, const struct cp_args 
     return sum;
 }
 
-/* Or none of them begins. */
+/* Otherwise no rank begins. */
 int tstream_cp_same_ranks(const struct cp_args *args, const struct ts_tensor *t, int rc,
                           struct ts_err *err)
 {
@@ -144,8 +144,8 @@ int tstream_cp_same_ranks(const struct cp_args *args, const struct ts_tensor *t,
     return rc;
 }
 
-/* Where the first rank fails to write what all have computed, or is stopped while it writes, all
- * end so. */
+/* Ends all ranks alike if rank 0 fails to write the common result, or is stopped while it
+ * writes. */
 static int end_together(struct cp_report *r, int rc, struct ts_err *err)
 {
     struct ts_err all;
@@ -174,14 +174,15 @@ static int owns_factors(void)
     return own != NULL && strcmp(own, "1") == 0;
 }
 
-/* What changes rows by get_rows and put_rows wants its own, as all ranks do it. */
+/* Updates through get_rows and put_rows need a copy of the factors per rank, as all ranks make
+ * them. */
 int tstream_cp_may_share(const struct cp_args *args)
 {
     return !owns_factors() && !args->accelerate && !tstream_cp_init_is_nvecs(args) &&
            !args->spec.best && tstream_cp_models(args) == 1;
 }
 
-/* To whom rows go: TSTREAM_ROWS_TO in the environment. */
+/* Returns which ranks receive rows: TSTREAM_ROWS_TO in the environment. */
 static enum ts_rows_to rows_to(void)
 {
     const char *to = getenv("TSTREAM_ROWS_TO");
@@ -190,8 +191,8 @@ static enum ts_rows_to rows_to(void)
     return to != NULL && strcmp(to, "needing") == 0 ? TS_ROWS_TO_NEEDING : TS_ROWS_STAY;
 }
 
-/* Ranks of a machine get one copy of the factors, and rows go to ranks that need them. What changes
- * rows by get_rows and put_rows wants copies, and all rows, as all ranks do it: vectors of a start
+/* Gives ranks of a machine one copy of the factors, and sends rows only to ranks that need them.
+ * Updates through get_rows and put_rows need copies and all rows on every rank; vectors of a start
  * only before the first sweep. */
 static int spread_factors(const struct cp_args *args, const struct ts_engine *e, struct ts_err *err)
 {
@@ -213,7 +214,7 @@ static int spread_factors(const struct cp_args *args, const struct ts_engine *e,
     return e->backend->spread(e->be, &how, err);
 }
 
-/* The table is of the models as they were computed together. */
+/* Notes that the table of several models does not include the new result of one of them. */
 static void note_table(const struct ts_cmd *cmd, const char *model)
 {
     char *real = realpath(model, NULL), *dir = real != NULL ? dirname(real) : NULL;
@@ -225,7 +226,8 @@ static void note_table(const struct ts_cmd *cmd, const char *model)
     free(real);
 }
 
-/* Holds what is read against the result. here: the run goes on where it was. */
+/* Registers inputs and output, so that the output replaces no input. here: the run continues in
+ * its directory. */
 static int check_places(const struct cp_args *args, const char *tensor, const char *out, int here,
                         struct ts_err *err)
 {
@@ -244,7 +246,7 @@ static int check_places(const struct cp_args *args, const char *tensor, const ch
     return rc == 0 && !args->no_output ? tool_writes(out, ".partial", "--output", err) : rc;
 }
 
-/* Everything that can be refused is, before the work. */
+/* Checks everything that can fail before it computes. */
 static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const char *path,
                    struct ts_err *err)
 {
@@ -264,7 +266,7 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
     mc.dir = named;
     here = rc == 0 && args->from != NULL && strcmp(named, args->from->dir) == 0;
     mc.resume = here && !args->from->of_result;
-    mc.force |= here && args->from->of_result; /* older states must not lie beside new ones */
+    mc.force |= here && args->from->of_result; /* older states must not stay beside new ones */
     if (args->from != NULL)
         r.sweeps_done = ts_state_get(args->from->file)->sweep - 1;
     if (args->from != NULL && args->from->damaged.code != 0)
@@ -322,7 +324,7 @@ static int run_models(const struct ts_cmd *cmd, const struct cp_args *args, cons
                                        : run_one(cmd, args, path, err);
 }
 
-/* Of several ranks: the first one writes, all compute. */
+/* Runs as one of several ranks: all compute, rank 0 writes. */
 static int run_rank(const struct ts_cmd *cmd, const struct cp_args *args, const char *path,
                     struct ts_err *err)
 {
@@ -358,13 +360,13 @@ static int prepare(const struct ts_cmd *cmd, const void *parsed, const char *pat
     return run_models(cmd, args, path, err);
 }
 
-/* What --resume opened. */
+/* The run that --resume opened. */
 struct resumed {
     struct ts_resume one;
     struct ts_models_run several;
 };
 
-/* What --resume names: several models, or one. */
+/* Opens what --resume names: a run of several models, or of one. */
 static int open_resume(struct resumed *r, struct cp_args *args, struct ts_err *err)
 {
     int rc = ts_models_run_open(args->resume, &r->several, err);
@@ -383,15 +385,15 @@ static void close_resume(struct resumed *r)
     ts_models_run_close(&r->several);
 }
 
-/* The options in the file of a run that goes on. *file: its name. */
+/* Returns the options of a resumed run. *file: the name of their file. */
 static const struct ts_state *recorded(const struct cp_args *args, const char **file)
 {
     *file = args->models_from != NULL ? args->models_from->path : ts_state_path(args->from->file);
     return args->models_from != NULL ? &args->models_from->options : ts_state_get(args->from->file);
 }
 
-/* Cells that are NaN are found once all were looked at, which a run does first: a run that was
- * refused for them begins again. */
+/* NaN cells are known only after all cells were read, as a run does first. A run that fails
+ * because of them begins again with --observed. */
 static int work_observed(const struct ts_cmd *cmd, const void *parsed, const char *path,
                          struct ts_err *err)
 {
@@ -422,8 +424,8 @@ static int work_observed(const struct ts_cmd *cmd, const void *parsed, const cha
     return args->work(cmd, &own, path, err);
 }
 
-/* The options of the file alone are checked as if they had been typed; those that were not typed
- * become the run's. */
+/* Checks the options of the file alone, as if typed. Then sets all options that were not typed to
+ * them. */
 static int take_recorded(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args,
                          const char *name, struct ts_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tstream_cp.h - the options of tstream cp, which tstream plan takes as well. */
+/* tstream_cp.h - the options of tstream cp and tstream plan. */
 #ifndef TS_TOOLS_TSTREAM_CP_H
 #define TS_TOOLS_TSTREAM_CP_H
 
@@ -8,42 +8,45 @@
 #include "tools/cp/tstream_resume.h"
 
 struct cp_args {
-    /* The values of the options, a member for each row of base/settings.def, and what several
-     * commands have: */
+    /* The values of the options: a member for each row of base/settings.def, and groups of options
+     * that several commands share. */
 #define SETTING(member, option, letter, kind, ...) TS_VALUE_OF_##kind member;
 #define SETTING_IN(...)
 #include "base/settings.def"
     struct ts_processor processor;
     struct array_opts array;
 
-    /* What follows from them, by tstream_cp_command: */
-    uint32_t rank;                /* of the model; of several models the largest */
-    double held_share, held_from; /* of hold_out */
-    int poisson;                  /* of loss */
-    struct ts_spec spec;          /* of the run and each mode */
-    uint32_t n_named;             /* the highest mode that an option names */
-    int start_asked;            /* --save-init was given, and is not that of the run that goes on */
-    const char *takes_observed; /* why --observed is taken for given; NULL: it is not */
-    /* checksum of the tensor that takes_observed was asked of; 0: none was opened for that */
+    /* Members that tstream_cp_command derives from them. */
+    uint32_t rank; /* rank of the model; with several models the largest */
+    /* fraction held out, and start of its range of hashes, from hold_out */
+    double held_share, held_from;
+    int poisson;         /* whether `loss` is poisson */
+    struct ts_spec spec; /* constraints of the run and each mode */
+    uint32_t n_named;    /* the highest mode that an option names */
+    /* whether the user typed --save-init; not set by the resumed run's own option */
+    int start_asked;
+    const char *takes_observed; /* why --observed is implied; NULL: it is not */
+    /* checksum of the tensor opened for takes_observed; 0: none was opened */
     uint64_t seen_hash;
     int (*work)(const struct ts_cmd *cmd, const void *args, const char *path, struct ts_err *err);
 
-    /* Options are copied for each model and rank. So they own nothing: what --resume opened is
-     * tstream_cp_command's. */
-    const struct ts_resume *from;             /* NULL: the run begins, or is of several models: */
-    const struct ts_models_run *models_from;  /* or NULL */
-    const struct cp_start_files *start_files; /* what --init names: cp_starts.h */
-    /* of several models in that directory the one to start from; NULL: itself, or the best of
-     * them */
+    /* Options are copied for each model and rank, so they own nothing: tstream_cp_command owns
+     * what --resume opened. */
+    const struct ts_resume *from; /* state of the resumed run; NULL: a new run, or several models */
+    const struct ts_models_run *models_from; /* resumed run of several models; or NULL */
+    /* the file or directory that --init names (cp_starts.h) */
+    const struct cp_start_files *start_files;
+    /* name of the start model in a directory of several; NULL: --init names one model, or the best
+     * one is meant */
     const char *start_name;
 };
 
-enum { TSTREAM_ROWS_AUTO, TSTREAM_ROWS_ALL, TSTREAM_ROWS_USED }; /* of --rows */
+enum { TSTREAM_ROWS_AUTO, TSTREAM_ROWS_ALL, TSTREAM_ROWS_USED }; /* values of --rows */
 
-#define TSTREAM_POISSON_TOL 1e-4 /* where --tol is not given; and of losses that descend: */
+#define TSTREAM_POISSON_TOL 1e-4 /* default of --tol for --loss poisson */
 #define TSTREAM_DESCENT_TOL 1e-4
 
-/* How many models of each rank are wanted, and how many at all. */
+/* Return the number of models of each rank, and of all models. */
 static inline uint32_t tstream_cp_each(const struct cp_args *args)
 {
     return args->folds > 0 ? args->folds : args->restarts;
@@ -54,8 +57,9 @@ static inline uint32_t tstream_cp_models(const struct cp_args *args)
     return args->ranks.n * tstream_cp_each(args);
 }
 
-/* Ranks of the first models, in their order, of which so many may be asked for at once: those that
- * leave the same cells out, where cells are. Returns how many. */
+/* Sets ret to the ranks of the first models, in their order, that may be computed at once: at most
+ * `most`, and if cells are held out, only models that hold out the same ones. Returns their
+ * number. */
 #define TSTREAM_MOST_AT_ONCE TS_RUN_AT_ONCE
 static inline uint32_t tstream_cp_first(const struct cp_args *args, uint32_t *ret, uint32_t most)
 {
@@ -66,15 +70,15 @@ static inline uint32_t tstream_cp_first(const struct cp_args *args, uint32_t *re
     return n;
 }
 
-/* Whether a directory of results is written: of folds where one was named. */
+/* Whether a directory of results is written. With folds, it is only if the user named one. */
 static inline int tstream_cp_writes(const struct cp_args *args)
 {
     return args->folds == 0 || args->out != NULL || args->models_from != NULL;
 }
 
-/* Whether rows of used slices alone are written. */
+/* Whether only rows of used slices are written. */
 struct ts_tensor;
-/* What --init says. */
+/* Whether --init names a file; whether it is nvecs. */
 int tstream_cp_init_is_file(const struct cp_args *args);
 int tstream_cp_init_is_nvecs(const struct cp_args *args);
 
@@ -84,12 +88,12 @@ int tstream_cp_may_share(const struct cp_args *args);
 
 int tstream_cp_used_rows(const struct cp_args *args, const struct ts_tensor *t);
 
-/* Whether the tensor that was opened is the one that the options were checked with. */
+/* Checks that the opened tensor is the one that the options were checked with. */
 int tstream_cp_same_tensor(const struct cp_args *args, const struct ts_tensor *t,
                            struct ts_err *err);
 
-/* Whether all ranks have the same program, tensor and options: the same answer on all; `rc` is what
- * came before. One process alone has. */
+/* Checks that all ranks have the same program, tensor and options; returns the same result on all
+ * ranks. rc: result of the steps before. A single process returns rc. */
 int tstream_cp_same_ranks(const struct cp_args *args, const struct ts_tensor *t, int rc,
                           struct ts_err *err);
 
@@ -101,15 +105,15 @@ extern const unsigned char tstream_cp_section[];
 #define TSTREAM_CP_OLD   "out"
 extern const struct ts_opt_alias tstream_cp_aliases[];
 
-/* A member of "options" in run.json. Whether it is on, given, and not what it is by default. */
+/* For a member of "options" in run.json: whether the option is on, given, and not the default. */
 struct ts_json_value;
 int tstream_cp_chosen(const struct ts_json_value *option);
 
-/* The number of such a member, as it would be typed: 4294967296 bytes are 4G. */
+/* Writes the number of such a member as a user would type it: 4294967296 bytes are 4G. */
 void tstream_cp_number(const struct ts_json_value *option, char *ret, size_t size);
 
 /* Parses and checks the options into a struct cp_args, and calls `work` with it and the tensor's
- * path: returns the exit status. */
+ * path. Returns the exit status. */
 int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
                        int (*work)(const struct ts_cmd *cmd, const void *args, const char *path,
                                    struct ts_err *err));

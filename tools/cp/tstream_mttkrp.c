@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tstream_mttkrp.c - tstream mttkrp: times one MTTKRP, and compares it with the obvious loop. */
+/* tstream_mttkrp.c - tstream mttkrp: times one MTTKRP, and compares it with a simple loop. */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -54,13 +54,13 @@ static const struct ts_opt mttkrp_opts[] = {
     { 0 },
 };
 
-/* ---- the obvious loop ---- */
+/* ---- the simple loop ---- */
 
 struct obvious {
     const struct ts_tensor *tensor;
     uint32_t mode, rank;
-    double *factor[TS_MAX_ORDER]; /* n_rows x rank each; that of `mode` is the product */
-    double *size;                 /* the same sum of magnitudes: what errors are measured by */
+    double *factor[TS_MAX_ORDER]; /* n_rows x rank each; factor[mode] is the product */
+    double *size; /* the same sums of magnitudes, relative to which errors are measured */
     void *raw;
 };
 
@@ -107,7 +107,7 @@ static void obvious_block(struct obvious *o, const struct ts_block *b)
     }
 }
 
-/* Cells of a slab, one after another. */
+/* Adds the products of the cells of a slab, one after another. */
 static void obvious_slab(struct obvious *o, const struct ts_slab_view *v)
 {
     const struct ts_dense *d = o->tensor->dense;
@@ -134,7 +134,7 @@ static int obvious_slabs(struct obvious *o, struct ts_feed *feed, struct ts_err 
     struct ts_slabs *slabs = ts_feed_slabs(feed);
     struct ts_slab_view v;
     int rc;
-    ts_slabs_leave(slabs, 0); /* also of those that a GPU keeps */
+    ts_slabs_leave(slabs, 0); /* also reads slabs that are resident on a GPU */
     ts_slabs_rewind(slabs);
     while ((rc = ts_slabs_next(slabs, &v, err)) > 0)
         obvious_slab(o, &v);
@@ -159,7 +159,8 @@ static int obvious_run(struct obvious *o, struct ts_err *err)
     return rc;
 }
 
-/* Largest |found - expected| as a share of the sum of magnitudes of its terms. */
+/* Sets *ret to the largest |found - expected|, relative to the sum of the magnitudes of its
+ * terms. */
 static int compare(const struct ts_engine *e, struct obvious *o, double *ret, struct ts_err *err)
 {
     const uint64_t n = ts_used(o->tensor, o->mode);
@@ -182,7 +183,7 @@ static int compare(const struct ts_engine *e, struct obvious *o, double *ret, st
 
 static int check(const struct ts_engine *e, const struct mttkrp_args *args, struct ts_err *err)
 {
-    /* sums are of at most some 10^4 terms before partial rows meet: well below n * epsilon */
+    /* partial sums have at most about 10^4 terms: errors are well below n * epsilon */
     const double most = args->precision == TS_FLOAT32 ? 1e-4 : 1e-12;
     struct obvious o = { .tensor = e->tensor, .mode = args->mode - 1, .rank = args->rank };
     double off = 0;
@@ -290,7 +291,7 @@ static int time_reps(const struct ts_cmd *cmd, const struct ts_engine *e,
     return rc;
 }
 
-/* Rows of the product that lie on several ranks come to all of them. */
+/* Collects the rows of the product from all ranks on every rank. */
 static int collect_rows(const struct ts_engine *e, const struct mttkrp_args *args,
                         struct ts_err *err)
 {

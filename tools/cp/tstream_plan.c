@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tstream_plan.c - tstream plan: what a run of tstream cp will take, before it starts. */
+/* tstream_plan.c - tstream plan: estimates time and memory of a run of tstream cp before it
+ * starts. */
 #include <inttypes.h>
 #include <libgen.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@
 #define SECONDS      1.5
 #define MOST_RANKS   4096u
 
-/* ---- what goes where ---- */
+/* ---- memory and disk ---- */
 
 /* Adds the time of products that modes share. In a sample, all shared products fit in memory. If a
  * GPU keeps only those of a part of the tensor's rows, later modes compute the rest again, as the
@@ -51,7 +52,8 @@ static void count_shared(const struct ts_tensor *t, struct run_plan *p)
     p->pace.first_s += more;
 }
 
-/* A model of this rank. start NULL: none is written, else room has memory for what it takes. */
+/* Adds a model of this rank. start: the start that is written, with `room` for its sizes; NULL:
+ * none. */
 static void take_rank(const struct run_plan *p, uint32_t rank, struct ts_init_conf *start,
                       double *room, struct ts_model_conf *mc)
 {
@@ -81,7 +83,7 @@ static int count_files(const struct ts_engine *e, struct run_plan *p, struct ts_
     take_rank(p, p->args->rank, start, room, &mc);
     p->state_bytes = ts_checkpoint_disk(e->tensor, p->args->rank, p->args->precision,
                                         &p->args->spec, p->args->accelerate);
-    /* two in turn and the next, or that of a run stopped; and those of models that are done */
+    /* two states in turn and the next, or one of a stopped run; and one for each finished model */
     p->n_states = p->args->checkpoint_ns > 0 ? 2 + tstream_cp_models(p->args) : 1;
     if (tstream_cp_models(p->args) > 1 && p->free_disk_bytes >= 0 &&
         p->result_bytes > p->free_disk_bytes)

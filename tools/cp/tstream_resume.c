@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gives a run that goes on the options of its state, and refuses others. */
+/* Sets the options of a resumed run from its state, and refuses options that cannot change. */
 #include "tools/cp/tstream_resume.h"
 
 #include <stdio.h>
@@ -16,9 +16,9 @@ static const struct ts_opt *find_option(const struct ts_cmd *cmd, const char *na
 
 /* ---- options ---- */
 
-/* Models of a run are all computed alike, so that nothing may change between them but how often
- * states are saved. value: NULL where the run does not say, as earlier versions of the library of
- * --save-init. */
+/* Returns whether an option may change. With several models, which must all be computed alike,
+ * only the interval of states may. value: NULL if the run has no such value, as runs of earlier
+ * library versions for --save-init. */
 static enum ts_run_fixed fixed_of(const struct ts_run_option *k, int several, const char *value)
 {
     if (!several)
@@ -96,7 +96,7 @@ int tstream_resume_record(const struct ts_cmd *cmd, const void *args, int severa
             if (k->fixed == TS_RUN_OF_SEVERAL && !several)
                 continue;
             ts_opt_text(find_option(cmd, k->name, &at), args, value, sizeof value);
-            if (value[0] == '\0') /* not given */
+            if (value[0] == '\0') /* the option was not given */
                 continue;
             fprintf(to, "%s=%s%c", k->name, value, 0);
         }
@@ -111,7 +111,7 @@ int tstream_resume_record(const struct ts_cmd *cmd, const void *args, int severa
     return 0;
 }
 
-/* ---- how to go on ---- */
+/* ---- how to resume ---- */
 
 const char *tstream_resume_quote(const char *dir)
 {

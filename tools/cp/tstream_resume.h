@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tstream_resume.h - the options of a run that is resumed (cpd/state/resume.h), and the words that
+/* tstream_resume.h - the options of a run that is resumed (cpd/state/resume.h), and messages that
  * say how to resume it.
  *
- *   owner    options may point into the state, which must stay
+ *   owner    options may point into the state, which must stay open
  *   errors   0 or a negative ts_code
  */
 #ifndef TS_TOOLS_TSTREAM_RESUME_H
@@ -22,7 +22,7 @@ int tstream_resume_options(const char *file, const char *dir, const struct ts_st
                            const struct ts_cmd *cmd, uint64_t given, void *args,
                            struct ts_err *err);
 
-/* The path that the tensor of the run had. */
+/* Returns the path of the tensor when the run began. */
 const char *tstream_resume_tensor(const struct ts_state *s);
 
 /* Writes what a state keeps of the command line, for struct ts_checkpoint_conf. The caller frees

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Measures sweeps over a sample of a tensor's shards. */
+/* Measures sweeps over a sample of a tensor's shards, and the speed of its disk. */
 #include "tools/cp/tstream_sample.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ void tstream_sample_free(struct tstream_sample *s)
     memset(s, 0, sizeof *s);
 }
 
-/* `n` shards of a mode, spread evenly. */
+/* Picks `n` shards of a mode, spread evenly. */
 static int pick(const struct ts_mode *from, uint64_t n, struct ts_mode *to, uint64_t *nnz)
 {
     const uint64_t all = from->disk.n_shards;
@@ -37,7 +37,7 @@ static int pick(const struct ts_mode *from, uint64_t n, struct ts_mode *to, uint
     return 0;
 }
 
-/* The slices at the beginning of the file, one at least. */
+/* Opens the slices at the beginning of a dense tensor's file as an array; at least one slice. */
 static int sample_array(const struct ts_tensor *t, uint64_t bytes, struct tstream_sample *ret,
                         struct ts_err *err)
 {
@@ -62,7 +62,7 @@ static int sample_array(const struct ts_tensor *t, uint64_t bytes, struct tstrea
     for (uint32_t m = 0; m < t->order; m++)
         s.nnz[m] = s.array->nnz;
     *ret = s;
-    ret->tensor.dense->tensor = &ret->tensor; /* what is told of its cells is told of the copy */
+    ret->tensor.dense->tensor = &ret->tensor; /* findings about the cells are stored in the copy */
     return 0;
 }
 
@@ -75,7 +75,7 @@ int tstream_sample_new(const struct ts_tensor *t, uint64_t bytes, struct tstream
     if (t->dense != NULL)
         return sample_array(t, bytes, ret, err);
     for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
-        s.tensor.mode[m].shard = NULL; /* the sample's own */
+        s.tensor.mode[m].shard = NULL; /* the sample has shard tables of its own */
     for (uint32_t m = 0; m < t->order; m++)
         all += t->mode[m].disk.shards_bytes;
     for (uint32_t m = 0; m < t->order && rc == 0; m++) {
@@ -92,8 +92,8 @@ int tstream_sample_new(const struct ts_tensor *t, uint64_t bytes, struct tstream
         return ts_fail(err, TS_ENOMEM, "%s: out of memory for a sample of its shards", t->path);
     }
     if ((t->header.flags & TS_TENSOR_DUPLICATES) != 0 && !t->cells_summed) {
-        /* some shards do not say what the sums of cells are: at most this, so that no residual is
-         * below 0 */
+        /* A sample of the shards does not give the norm of sums of cells. This is an upper bound,
+         * so that no residual is negative. */
         s.tensor.cells_summed = 1;
         s.tensor.listed_norm = t->header.norm;
         s.tensor.header.norm = t->header.norm * sqrt((double)t->nnz);
@@ -104,21 +104,22 @@ int tstream_sample_new(const struct ts_tensor *t, uint64_t bytes, struct tstream
 
 /* ---- sweeps ---- */
 
-/* The first sweep reads, the second keeps decoded blocks: those after them are alike. */
+/* The first sweep reads shards, the second keeps decoded blocks; later sweeps are alike. */
 enum { MOST_SWEEPS = 32, WARM_UP = 2 };
 
 struct pace {
     const struct tstream_sample *sample;
     const struct ts_tensor *whole;
     uint64_t until_ns;
-    sig_atomic_t stop; /* enough was measured, or the user wants to stop */
+    sig_atomic_t stop; /* set when enough was measured, or when the user stops the command */
     double product_s[TS_MAX_ORDER][MOST_SWEEPS], rows_s[TS_MAX_ORDER][MOST_SWEEPS];
     double again_s[MOST_SWEEPS];
     double first_s;
-    /* the sweep whose last mode was told; once more comes the pass that it is judged by */
+    /* The sweep whose last mode was reported. A second report of that mode is the pass that
+     * measures the fit. */
     uint32_t judged;
     uint64_t sent_bytes, sent_ns;
-    uint32_t n; /* sweeps done, the first included */
+    uint32_t n; /* sweeps done, including the first */
 };
 
 static double seconds(uint64_t ns)
@@ -126,8 +127,8 @@ static double seconds(uint64_t ns)
     return (double)ns * 1e-9;
 }
 
-/* What the slowest device did of the product, in the time of the call: solving may be
- * overlapped. */
+/* Returns the time that the slowest device spent on the product, from the time of the call:
+ * solving may overlap. */
 static double product_seconds(const struct ts_solver_mode *m)
 {
     const struct ts_backend_times *t = m->times;
@@ -194,7 +195,8 @@ static double median(double *x, uint32_t n)
 
 static void sum_up(struct pace *p, struct tstream_pace *ret)
 {
-    const uint32_t after = p->n > WARM_UP ? p->n - WARM_UP : p->n > 1; /* it may be exact early */
+    /* an exact fit may end the run early */
+    const uint32_t after = p->n > WARM_UP ? p->n - WARM_UP : p->n > 1;
     const uint32_t n = after < MOST_SWEEPS ? after : MOST_SWEEPS;
     memset(ret, 0, sizeof *ret);
     ret->n_sweeps = n;
@@ -243,7 +245,7 @@ int tstream_sample_pace(const struct ts_engine_conf *conf, const struct tstream_
             .mode = take_mode,
             .sweep = take_sweep,
             .ctx = p,
-            /* of which nothing is held out: every sweep is the best */
+            /* nothing is held out of the sample: every sweep counts as the best */
             .patience = ts_spec_of(conf->spec)->best ? UINT32_MAX : 0,
         };
         p->until_ns = ts_clock_ns() + (uint64_t)(length * 1e9);
@@ -251,7 +253,7 @@ int tstream_sample_pace(const struct ts_engine_conf *conf, const struct tstream_
         free(result.weight);
         ts_engine_close(&e);
         if (rc == TS_ESTOP && tool_stop == 0)
-            rc = 0; /* enough was measured */
+            rc = 0; /* stopped because enough was measured */
     }
     if (rc == 0)
         sum_up(p, ret);
@@ -272,9 +274,9 @@ struct disk {
     char *memory;
     uint32_t free_buffer[READ_BUFFERS], n_free;
     uint32_t mode;
-    uint64_t shard, at; /* the next read, in the shard */
-    uint64_t start_ns;  /* of the first read; 0: none yet */
-    uint64_t bytes;     /* that have come */
+    uint64_t shard, at; /* position of the next read in the shard */
+    uint64_t start_ns;  /* time of the first read; 0: none yet */
+    uint64_t bytes;     /* bytes read */
     int rc;
     struct ts_err err;
 };
@@ -285,7 +287,7 @@ static int in_time(const struct disk *d)
            (d->start_ns == 0 || ts_clock_ns() < d->start_ns + READ_NS);
 }
 
-/* Whole pages of the file, from `at` on. */
+/* Returns the end of the last whole page of the array in its file. */
 static uint64_t array_end(const struct ts_dense *a)
 {
     return (a->array.offset + a->cells * a->cell_bytes) / TS_PAGE * TS_PAGE;
@@ -333,7 +335,7 @@ static int next_read(void *ctx, struct ts_read_job *job)
             d->at = 0;
             d->shard++;
         }
-        /* the time may be over */
+        /* no more reads once the time is over */
     } else
         pthread_cond_signal(&d->change);
     pthread_mutex_unlock(&d->lock);
@@ -355,7 +357,7 @@ static void read_done(void *ctx, const struct ts_read_job *job, int rc, const st
     pthread_mutex_unlock(&d->lock);
 }
 
-/* The reader asks again after a kick. */
+/* Waits for the reads to end. After a kick, the reader asks for the next reads again. */
 static void read_all(struct disk *d, struct ts_reader *reader)
 {
     pthread_mutex_lock(&d->lock);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tstream_status.c - tstream status: how far a run of tstream cp is, asked from elsewhere. */
+/* tstream_status.c - tstream status: prints the state of a run of tstream cp from another
+ * process. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 #include "tools/tstream_operand.h"
 
 #define PARTIAL       ".partial"
-#define STALE_SECONDS 60 /* a file that is written every second */
+#define STALE_SECONDS 60 /* a status is written every second; an older one is stale */
 
 struct status_args {
     int json, quiet;
@@ -31,19 +32,19 @@ static const struct ts_opt status_opts[] = {
     { 0 },
 };
 
-/* What is there. */
+/* What was found about a run. */
 struct look {
-    const char *out;               /* X.cp */
+    const char *out;               /* name of the result: X.cp */
     struct ts_json_doc doc;        /* the status, or run.json */
-    struct ts_models_table models; /* of several that are done */
-    int there;                     /* a run under way, or what is left of one */
-    int written;                   /* and has a status */
-    int recorded;                  /* the result has run.json */
-    int held;                      /* a process writes to it */
+    struct ts_models_table models; /* table of several finished models */
+    int there;                     /* whether a run, or a remainder of one, exists */
+    int written;                   /* whether it has a status */
+    int recorded;                  /* whether the result has run.json */
+    int held;                      /* whether a process holds its lock */
     long pid;
-    int resumable; /* a state lies there */
-    int here;      /* the status is of this host */
-    double age;    /* seconds since it was written */
+    int resumable; /* whether a state exists */
+    int here;      /* whether the status is of this host */
+    double age;    /* seconds since the status was written */
 };
 
 static void forget(struct look *l)
@@ -58,7 +59,7 @@ static int exists(const struct ts_open_dir *dir, const char *name)
     return faccessat(ts_open_dir_fd(dir), name, F_OK, 0) == 0;
 }
 
-/* "2026-11-22T03:30:00+01:00" as seconds since 1970, or 0. */
+/* Converts "2026-11-22T03:30:00+01:00" to seconds since 1970; 0 on failure. */
 static double parse_time(const char *text)
 {
     struct tm tm = { 0 };
@@ -69,13 +70,14 @@ static double parse_time(const char *text)
     return (double)timegm(&tm) - 3600.0 * hours - 60.0 * (*zone == '-' ? -minutes : minutes);
 }
 
-/* For ts_run_dirs_read: a run that ends meanwhile is looked at again. */
+/* Callback of ts_run_dirs_read: finds what exists. A run that ends meanwhile is looked at again. */
 static int look_once(void *ctx, const struct ts_run_dirs *d, struct ts_err *err)
 {
     struct look *l = ctx;
     int rc = 0;
     forget(l);
-    if (d->no_result.code != 0 || d->no_partial.code != 0) { /* not that it is gone */
+    /* a failure other than that the directory is gone */
+    if (d->no_result.code != 0 || d->no_partial.code != 0) {
         *err = d->no_result.code != 0 ? d->no_result : d->no_partial;
         return err->code;
     }
@@ -110,7 +112,7 @@ static int look_at(const char *operand, struct look *l, struct ts_run_dirs *dirs
     return rc;
 }
 
-/* Whether the run is under way, as far as one can tell from here. */
+/* Whether the run seems to be under way, as seen from this machine. */
 static int alive(const struct look *l)
 {
     if (l->held)
@@ -131,7 +133,7 @@ static const char *state_of(const struct look *l)
     return l->written && !l->here ? "lost" : "died";
 }
 
-/* ---- for people ---- */
+/* ---- text ---- */
 
 static const char *ago(char *buf, double seconds)
 {
@@ -159,7 +161,8 @@ static void print_sweep(const struct ts_json_value *v, int running)
                ts_json_number(v, "side_by_side") - 1);
     printf("  at      sweep %.0f of %.0f, mode %.0f of %.0f", ts_json_number(v, "sweep"),
            ts_json_number(v, "iters"), ts_json_number(v, "mode"), ts_json_number(v, "order"));
-    if (total > 0 && now <= total) /* a search for a step takes more passes than are known of */
+    /* the search for a step length takes an unknown number of passes */
+    if (total > 0 && now <= total)
         printf(", %.0f %% of the sweep", 100 * now / total);
     printf("\n");
     if (!running)
@@ -180,7 +183,7 @@ static const struct ts_json_value *last_of(const struct ts_json_value *array)
     return last;
 }
 
-/* What the last sweep of a Poisson model came to. */
+/* Prints the log-likelihood of the last sweep of a Poisson model. */
 static void print_likelihood(const struct ts_json_value *sweep)
 {
     const struct ts_json_value *v = sweep == NULL ? NULL : ts_json_get(sweep, "log_likelihood");
@@ -244,7 +247,7 @@ static void print_written(const struct look *l)
         print_way_on(l);
 }
 
-/* Several models that are done are told of by their table. */
+/* Prints the table of several finished models. */
 static void print_models(const struct look *l, int json)
 {
     const uint32_t n = l->models.n;
@@ -282,7 +285,7 @@ static void print_record_json(const struct look *l)
     tool_json_close(&j);
 }
 
-/* A run that is done is told of by its record. */
+/* Prints a finished run from its record. */
 static int print_ended(const struct look *l, int json, struct ts_err *err)
 {
     const struct ts_json_value *run = l->doc.value, *sweeps;
@@ -315,14 +318,14 @@ static int print_ended(const struct look *l, int json, struct ts_err *err)
     return 0;
 }
 
-/* status.json as it is, with two members more. */
+/* Prints status.json with three more members. */
 static void print_json(const struct look *l)
 {
     const char *text = l->doc.raw;
     size_t n = l->doc.bytes;
     while (n > 0 && text[n - 1] != '}')
         n--;
-    n -= n > 0; /* the last brace comes again, behind what is added */
+    n -= n > 0; /* removes the last brace, which follows the added members */
     if (!l->written)
         printf("{\"pid\":%ld", l->pid);
     else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Prints the times of devices, as lines for --details and as members of JSON. */
+/* Prints the times of devices: lines for --details, and members of JSON. */
 #include "tools/cp/tstream_times.h"
 
 #include <stdio.h>
@@ -87,7 +87,7 @@ void tstream_times_json(struct tool_json *j, const struct ts_backend_times *t)
     tool_json_close(j);
 }
 
-/* NULL: none went. */
+/* Returns to which ranks rows went; NULL: no rows were sent. */
 static const char *name_of(enum ts_rows_to to)
 {
     static const char *const name[] = { NULL, "all", "needing" };
@@ -143,7 +143,7 @@ static uint32_t fit_columns(void)
     return tool_table_fit(column, N_COLUMNS, tool_columns());
 }
 
-/* A mode may be done in milliseconds. */
+/* two digits after the point, because a mode may take only milliseconds */
 static void put_ms(char *buf, uint64_t ns)
 {
     snprintf(buf, TS_NUM_CHARS, "%.2f", (double)ns * 1e-6);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tstream_times.h - where the time of a mode went, device by device: for --details, --json and
- * --trace.
+/* tstream_times.h - reports the time of a mode by device, for --details, --json and --trace.
  *
  *   units    seconds in JSON, milliseconds in lines
- *   threads  the one that prints
+ *   threads  the thread that prints
  */
 #ifndef TS_TOOLS_TSTREAM_TIMES_H
 #define TS_TOOLS_TSTREAM_TIMES_H
@@ -22,37 +21,37 @@
     "write a timeline of reads, copies and kernels as JSON. ui.perfetto.dev and " \
     "chrome://tracing show it. It takes about 120 bytes for each shard and step"
 
-/* The rows of an option table that choose what is told: --details and --trace. Those of tstream cp
- * are in base/settings.def. */
+/* Rows of an option table for --details and --trace. The rows of tstream cp are in
+ * base/settings.def. */
 /* clang-format off */
 #define TSTREAM_TIMES_OPTS(at_details, at_trace) \
     { "details", 'd', TS_OPT_FLAG, (at_details), NULL, NULL, HELP_DETAILS }, \
     { "trace", 0, TS_OPT_STRING, (at_trace), NULL, "FILE", HELP_TRACE }
 /* clang-format on */
 
-/* Means over the devices; bytes and nonzeros are sums. */
+/* Returns the means of times over the devices; bytes and nonzeros are sums. */
 struct ts_device_times tstream_times_mean(const struct ts_backend_times *t);
 
-/* Kernel time of the slowest device over the mean; 1 when there is one device. */
+/* Returns the kernel time of the slowest device relative to the mean; 1 if there is one device. */
 double tstream_times_imbalance(const struct ts_backend_times *t);
 
-/* "devices":[{"gpu":0,...}], a member of the open object; the CPU's gpu is null. */
+/* Adds the member "devices":[{"gpu":0,...}] to the open object; for the CPU "gpu" is null. */
 void tstream_times_json(struct tool_json *j, const struct ts_backend_times *t);
 
-/* "rows_to" and "row_bytes": to which ranks the rows of the mode went. */
+/* Adds "rows_to" and "row_bytes": the ranks that received the rows of the mode. */
 void tstream_times_rows_json(struct tool_json *j, const struct ts_backend_times *t);
 
-/* Column names, and a line for each device, for standard output. */
+/* Print column names, and a line for each device, on standard output. */
 void tstream_times_head(void);
 void tstream_times_print(uint32_t mode, const struct ts_backend_times *t);
 
-/* *ret is NULL when path is. force: a file of that name may be replaced. The host's part has its
- * name. */
+/* Opens the trace; *ret is NULL if path is. force: an existing file of that name may be replaced.
+ * The part of the host is named. */
 int tstream_trace_open(const char *path, int force, const char *tensor, struct ts_trace **ret,
                        struct ts_err *err);
 
-/* After everything that could write to it is closed: keeps the file when rc is 0 and returns what
- * became of it, else removes it and returns rc. */
+/* Call it after everything that writes to the trace is closed. If rc is 0, keeps the file and
+ * returns the result of closing it. Otherwise removes it and returns rc. */
 int tstream_trace_close(const struct ts_cmd *cmd, struct ts_trace *trace, int rc,
                         struct ts_err *err);
 
