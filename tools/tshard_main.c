@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tshard_main.c - tshard: alone, or one of several ranks, which tshard-mpi is for. */
+/* tshard_main.c - starts tshard; as one of several ranks, starts tshard-mpi instead. */
 #include <stddef.h>
 
 #include "tools/common/tool_launch.h"
@@ -8,7 +8,8 @@
 
 int main(int argc, char **argv)
 {
-    static const char *const by_itself[] = { "part", "verify", "info", NULL }; /* of parts */
+    /* commands for parts of a tensor */
+    static const char *const by_itself[] = { "part", "verify", "info", NULL };
     static const char *const quick[] = { "info", "part", NULL };
     if (tool_openmp_prepare("tshard", argv, quick))
         return 1;

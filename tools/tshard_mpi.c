@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tshard_mpi.c - tshard-mpi: tshard as one of several ranks, started by mpirun or srun. */
+/* tshard_mpi.c - starts tshard as one of several ranks of mpirun or srun. */
 #include <stddef.h>
 
 #include "tools/common/tool_mpi.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tstream_devices.c - tstream devices: what a run would compute on, and why. */
+/* tstream_devices.c - tstream devices: prints which devices a run would use, and why. */
 #include <stdlib.h>
 
 #include "api/tools.h"
@@ -18,7 +18,7 @@ static const struct ts_opt devices_opts[] = {
     { 0 },
 };
 
-/* The GPU that a run uses without --gpus: the first usable one. n if none is usable. */
+/* Returns the GPU that a run uses without --gpus: the first usable one; n if none is usable. */
 static int default_gpu(const struct ts_gpu_device *d, int n)
 {
     int i = 0;
@@ -75,8 +75,8 @@ static void print_gpus(const struct ts_gpu_device *d, int n, const char *why)
                                        : "all");
 }
 
-/* Returns the number of GPUs; 0: *why says why there is none. NULL for *ret: out of memory.
- * *no_nccl: why several of them exchange without NCCL; or its code is 0. */
+/* Lists the GPUs. Returns their number; if it is 0, *why says why. *ret is NULL if memory ran out.
+ * *no_nccl: why several GPUs cannot exchange through NCCL; code 0 if they can. */
 static int list_gpus(struct ts_gpu_device **ret, struct ts_err *why, struct ts_err *no_nccl)
 {
     const struct ts_gpu_part *part;

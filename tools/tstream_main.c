@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tstream_main.c - tstream: alone, or one of several ranks, which tstream-mpi is for. */
+/* tstream_main.c - starts tstream; as one of several ranks, starts tstream-mpi instead. */
 #include <stddef.h>
 
 #include "tools/common/tool_launch.h"
@@ -8,7 +8,8 @@
 
 int main(int argc, char **argv)
 {
-    static const char *const by_itself[] = { "devices", NULL }; /* of each machine */
+    /* prints the devices of each machine */
+    static const char *const by_itself[] = { "devices", NULL };
     static const char *const quick[] = { "status", "info", "top", "devices", NULL };
     if (tool_openmp_prepare("tstream", argv, quick))
         return 1;

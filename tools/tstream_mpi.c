@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tstream_mpi.c - tstream-mpi: tstream as one of several ranks, started by mpirun or srun. */
+/* tstream_mpi.c - starts tstream as one of several ranks of mpirun or srun. */
 #include <stddef.h>
 
 #include "tools/common/tool_mpi.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* wheel_program.c - a program of a wheel. Its code is in the library beside it, as PROGRAM. */
+/* wheel_program.c - a program of the Python wheel. Its code is the function PROGRAM of a shared
+ * library in the wheel. */
 int PROGRAM(int argc, char **argv);
 
 int main(int argc, char **argv)

@@ -58,8 +58,8 @@ int tool_ranks_agree(int rc, struct ts_err *err)
     return ranks == NULL ? rc : ranks->ops->agree(ranks, rc, err);
 }
 
-/* Launchers pass signals on, and --max-time ends a little later on other ranks. But if only one
- * rank got the signal, this rank does not wait for it longer than two seconds. */
+/* Launchers pass signals on, and --max-time ends a little later on other ranks. But a signal may
+ * reach one rank only, so this rank asks itself to stop after two seconds. */
 void tool_ranks_stopped(void)
 {
     const struct timespec moment = { .tv_nsec = 10000000 };

@@ -35,8 +35,8 @@ int cp_constraint_same(const char *file, const struct cp_args *args, const struc
     return ts_run_values_same(file, &v, &args->spec, args->n_named, s, err);
 }
 
-/* Notes that nonnegative factors cannot fit the data: a loss whose model is a logarithm needs the
- * other sign. */
+/* Whether constraints leave a loss whose model is a logarithm only values of the wrong sign. If
+ * so, writes a message. */
 static int note_sign(const struct cp_args *args, const struct ts_tensor *t, char *ret, size_t room)
 {
     const int loss = args->spec.loss;

@@ -46,8 +46,8 @@ int cp_starts_written(const struct cp_args *args, const struct ts_tensor *t, int
 int cp_starts_given(const struct cp_args *args);
 
 /* Sets *ret to an array with the file that each of several models starts from, or NULL. TS_EARG if
- * no model starts from --init, or if --fix needs factors that a model has no start for. *ret is
- * set on failure as well. */
+ * no model starts from --init, or if --fix keeps factors and a model has no start. *ret is set on
+ * failure as well. */
 int cp_starts_find(const struct cp_args *args, const struct ts_models_table *models, char ***ret,
                    struct ts_err *err);
 void cp_starts_free(char **start, uint32_t n); /* NULL is fine */

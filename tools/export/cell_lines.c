@@ -78,7 +78,7 @@ static int put_npy_head(const struct cell_lines *l, uint64_t cells, struct cell_
     return 0;
 }
 
-/* ---- for a reader ---- */
+/* ---- lines for a terminal ---- */
 
 enum { INDEX_WIDTH = 10, LABEL_WIDTH = 24, NUMBER_WIDTH = 12 };
 
@@ -87,14 +87,14 @@ static int has_labels(const struct cell_lines *l, uint32_t m)
     return l->names != NULL && l->names->mode[l->first_mode + m].n_labels > 0;
 }
 
-/* Columns of an index or a label. */
+/* Returns the columns of an index or a label on a terminal. */
 static int screen_width(const struct cell_lines *l, uint32_t m)
 {
     const size_t longest = has_labels(l, m) ? l->names->mode[l->first_mode + m].longest : 0;
     return longest > LABEL_WIDTH ? LABEL_WIDTH : longest > INDEX_WIDTH ? (int)longest : INDEX_WIDTH;
 }
 
-/* A label of n bytes as a terminal shows it, filled at the left, or cut with an ellipsis. */
+/* Writes a label of n bytes as a terminal shows it: blanks before it, or cut with an ellipsis. */
 static void put_screen_label(const char *label, size_t n, int width, struct cell_text *to)
 {
     const char *const end = label + n;
@@ -217,7 +217,7 @@ static int put_rows(const struct cell_lines *l, uint64_t n, const uint64_t *inde
     return 0;
 }
 
-/* An index without a label, or with an empty one, is a number. */
+/* Writes a label; if there is none, or an empty one, writes the index as a number. */
 static int put_index(const struct cell_lines *l, uint32_t thread, uint32_t mode, uint64_t index,
                      struct cell_text *to, struct ts_err *err)
 {
@@ -238,12 +238,12 @@ static int put_index(const struct cell_lines *l, uint32_t thread, uint32_t mode,
     return 0;
 }
 
-/* The places of the fields of modes in a line. */
+/* Positions where the fields of modes begin in a line. */
 struct fields {
     size_t at[TS_MAX_ORDER + 1];
 };
 
-/* The index of the line before again: its field is copied. */
+/* Copies the field of the previous line, which has the same index. */
 static int repeat_index(const struct fields *before, uint32_t mode, struct cell_text *to,
                         struct ts_err *err)
 {
@@ -289,7 +289,7 @@ static int put_line(const struct cell_lines *l, uint32_t thread, const uint64_t 
 int cell_lines_put(const struct cell_lines *l, uint32_t thread, uint64_t n, const uint64_t *index,
                    const double *const number[], struct cell_text *to, struct ts_err *err)
 {
-    struct fields fields[2]; /* of lines by turns */
+    struct fields fields[2]; /* fields of the last two lines, used in turn */
     int rc = 0;
     if (l->format == CELL_NPY)
         return put_rows(l, n, index, number, to, err);

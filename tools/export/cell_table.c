@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cells in a table of names. */
+/* Parses tables of cells whose indices are names. */
 #include "tools/export/cell_table.h"
 
 #include <math.h>
@@ -84,7 +84,7 @@ void cell_table_close(struct cell_table *c)
     }
 }
 
-/* A name that two indices have is refused: it could be either. */
+/* Finds the index of a name. Fails if two indices have this name. */
 static int find_name(const struct cell_table *c, uint32_t mode, const struct ts_csv_field *f,
                      uint64_t *ret, struct ts_err *err)
 {
@@ -107,8 +107,8 @@ static int find_name(const struct cell_table *c, uint32_t mode, const struct ts_
 
 /* ---- lines ---- */
 
-/* The fields of the line at *p, which is behind it then; 0: it is blank. `most` of them are
- * kept. */
+/* Splits the line at *p into fields, of which it keeps `most`, and moves *p past it. *n is the
+ * number of fields, 0 for a blank line. */
 static int split(const struct cell_table *c, const char **p, struct ts_csv_field *field,
                  uint32_t most, uint32_t *n, struct ts_err *err)
 {

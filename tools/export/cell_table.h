@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cell_table.h - cells in a table of names, as csv and tsv of tshard export are: a line to indices,
- * and perhaps a value and its weight.
+/* cell_table.h - parses tables of cells with names, like the csv and tsv output of tshard export:
+ * each line has indices, and optionally a value and a weight.
  *
- * A field of a mode is the name of an index, or the number of one that has none. All names are held
+ * The field of a mode is the name of an index, or its number if it has no name. All names are held
  * in memory.
  *
- *   owner    the table owns the names; the tensor is asked while it opens
+ *   owner    the table owns the names; the tensor is read at opening only
  *   units    modes and indices from 0
- *   threads  open and close by one; parse by any number at a time
- *   errors   0 or a negative ts_code; of a line without file and line
+ *   threads  one thread opens and closes; any number may parse
+ *   errors   0 or a negative ts_code; failures of a line do not name the file and line
  */
 #ifndef TS_TOOLS_CELL_TABLE_H
 #define TS_TOOLS_CELL_TABLE_H
@@ -18,27 +18,29 @@
 struct cell_table {
     char separator;
     struct {
-        uint64_t n; /* names; 0: indices are numbers */
+        uint64_t n; /* number of names; 0: indices are numbers */
         char **name;
-        uint64_t room, *slot; /* a power of two: 0, or a name's number from 1 */
+        /* hash table, room a power of two; an entry is 0, or the number of a name from 1 */
+        uint64_t room, *slot;
     } mode[TS_MAX_ORDER];
 };
 
-/* t NULL: there are no names. */
+/* Opens the table of a tensor's names; t NULL: indices are numbers. */
 int cell_table_open(const struct ts_tensor *t, char separator, struct cell_table *ret,
                     struct ts_err *err);
-void cell_table_close(struct cell_table *c); /* one of zeros is fine */
+void cell_table_close(struct cell_table *c); /* accepts a struct of zeros */
 
-/* The number of fields of the first line that has any, and that line; 0: none has. */
+/* Finds the first line that is not blank: *n is its number of fields, 0 if there is none, and
+ * *line its text. */
 int cell_table_first(const struct cell_table *c, char *text, size_t bytes, uint32_t *n, char **line,
                      struct ts_err *err);
 
-/* Whether a line begins with these names of modes, NULL being mode1, mode2, ... */
+/* Whether a line is a header with these names of modes; NULL stands for mode1, mode2, ... */
 int cell_table_is_head(const struct cell_table *c, const char *line, uint32_t order,
                        const char *const mode_name[]);
 
-/* Appends whole lines to b. weight: of each cell, where rules and text have one behind the value;
- * else NULL. */
+/* Parses whole lines and appends their cells to b. weight: receives the weight after the value, if
+ * the rules and the text have weights; else NULL. */
 int cell_table_parse(const struct cell_table *c, const struct ts_tns_rules *rules, const char *text,
                      size_t bytes, struct ts_batch *b, double *weight, uint64_t *line,
                      struct ts_err *err);

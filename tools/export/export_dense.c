@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cells go through slabs, one after another. */
+/* Exports the cells of a dense tensor, slab by slab. */
 #include "tools/export/export_dense.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include "tools/export/export_text.h"
 #include "tools/common/tool.h"
 
-#define PIECE 512u /* cells that are converted together */
+#define PIECE 512u /* number of cells that are converted together */
 
 int export_dense_count(const struct export_dense *e, uint64_t *known, struct ts_err *err)
 {
@@ -21,7 +21,7 @@ int export_dense_count(const struct export_dense *e, uint64_t *known, struct ts_
     return rc;
 }
 
-/* The line of cell number `at` of the array. */
+/* Writes the line of cell number `at` of the array. */
 static void put_cell(const struct export_dense *e, uint64_t at, double value, FILE *to)
 {
     const struct ts_tensor *t = e->tensor;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* export_dense.h - the known cells of a dense tensor as lines of text, zeros included, in the order
- * of the array.
+/* export_dense.h - exports the known cells of a dense tensor as lines of text, including zeros, in
+ * the order of the array.
  *
  *   owner    the caller owns tensor and sink
- *   units    cells, one a line; indices from `base`
- *   errors   0 or a negative ts_code: TS_EFORMAT where a cell is infinite, and what reading and
- *            writing find
+ *   units    one cell per line; indices from `base`
+ *   errors   0 or a negative ts_code: TS_EFORMAT if a cell is infinite; failures of reading and
+ *            writing
  */
 #ifndef TS_TOOLS_EXPORT_DENSE_H
 #define TS_TOOLS_EXPORT_DENSE_H
@@ -19,10 +19,10 @@ struct export_dense {
     uint32_t base, threads;
 };
 
-/* Looks at all cells once: how many are known. */
+/* Reads all cells and sets *known to the number of known ones. */
 int export_dense_count(const struct export_dense *e, uint64_t *known, struct ts_err *err);
 
-/* Memory: some slabs. */
+/* Writes the lines. Needs memory for a few slabs. */
 int export_dense_write(const struct export_dense *e, struct ts_err *err);
 
 #endif

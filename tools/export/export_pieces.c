@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pieces of nonzeros, made into text by all threads and written in order. */
+/* Exports nonzeros in pieces: all threads make text of them, which is written in order. */
 #include "tools/export/export_pieces.h"
 
 #include <inttypes.h>
@@ -10,46 +10,46 @@
 #include "api/tools.h"
 #include "tools/common/tool.h"
 
-#define LINE_GUESS 64u                   /* bytes: a piece has as many lines as fill a buffer */
-#define PACK_BYTES (UINT64_C(300) << 10) /* zlib's own, for each thread */
+#define LINE_GUESS 64u /* assumed bytes of a line: a piece has as many lines as fill a buffer */
+#define PACK_BYTES (UINT64_C(300) << 10) /* zlib's memory for each thread */
 
 /* The buffers of one thread. */
 struct scratch {
-    void *raw; /* a shard; NULL where nonzeros are sorted */
+    void *raw; /* memory for a shard; NULL for sorted nonzeros */
     char *text, *packed;
     size_t packed_room;
     struct ts_block block;
-    const char *bytes; /* what is to be written */
+    const char *bytes; /* bytes to be written: text, or packed */
     size_t n_bytes;
 };
 
-/* A piece, and how far it is. */
+/* A piece, and the position that its text has reached. */
 struct piece {
-    /* of a shard, or of records: */
+    /* Either a range of blocks of a shard, or records. */
     uint64_t shard;
     const void *raw;
-    uint32_t b, end_b; /* blocks */
+    uint32_t b, end_b; /* the blocks b .. end_b - 1 are left */
 
     const struct ts_record_layout *layout;
     const uint64_t *rec;
     uint64_t n_rec;
 
     uint64_t nnz;
-    uint32_t p; /* in the block of the thread, which has p_end */
+    uint32_t p; /* position in the thread's current block, and its end */
     uint32_t p_end;
 };
 
 struct job {
     const struct export_pieces *conf;
     const struct ts_tensor *t;
-    const uint8_t *level; /* of the blocks */
+    const uint8_t *level; /* mode of each level of the blocks */
     size_t text_bytes;
-    uint32_t piece_nnz; /* whole blocks */
+    uint32_t piece_nnz; /* nonzeros of a piece, a whole number of blocks */
     struct scratch *scratch;
     struct tool_progress progress;
-    int giving;    /* lines are written, after what came before */
-    uint64_t done; /* nonzeros */
-    int rc;        /* of the first failure */
+    int giving;    /* whether lines are being written; before, only the header was */
+    uint64_t done; /* nonzeros written */
+    int rc;        /* code of the first failure */
     struct ts_err err;
 };
 
@@ -70,9 +70,9 @@ static int failed(const struct job *e)
     return rc != 0;
 }
 
-/* ------------------------------------------------------------------ pieces of text */
+/* ------------------------------------------------------------------ text of a piece */
 
-/* The next block of a piece into s->block; p_end 0 when there is none. */
+/* Puts the next block of a piece into s->block and sets p_end; p_end is 0 if no block is left. */
 static int next_block(const struct job *e, struct scratch *s, struct piece *p, struct ts_err *err)
 {
     int rc = 0;
@@ -90,8 +90,8 @@ static int next_block(const struct job *e, struct scratch *s, struct piece *p, s
     return rc;
 }
 
-/* Fills the thread's buffer. Returns 1 when the piece is all in it, 0 when it goes on, or a
- * failure. */
+/* Fills the thread's buffer with text of the piece. Returns 1 if the piece is finished, 0 if more
+ * text follows, or a negative code. */
 static int fill(const struct job *e, struct scratch *s, struct piece *p, struct ts_err *err)
 {
     const uint32_t thread = (uint32_t)omp_get_thread_num();
@@ -124,7 +124,8 @@ static int write_bytes(struct job *e, const struct scratch *s, struct ts_err *er
     return export_sink_write(e->conf->sink, s->bytes, s->n_bytes, err);
 }
 
-/* Writes what a piece became, and the rest of it; called in order. `rc` is what fill returned. */
+/* Writes the text that fill made of a piece, and then its rest. Called in the order of the pieces.
+ * rc: the result of fill. */
 static void write_piece(struct job *e, struct scratch *s, struct piece *p, int rc,
                         struct ts_err *err)
 {
@@ -144,7 +145,7 @@ static void write_piece(struct job *e, struct scratch *s, struct piece *p, int r
     tool_progress_update(&e->progress, e->done);
 }
 
-/* Makes and writes pieces: piece_at says which they are. */
+/* Makes and writes n pieces; piece_at returns piece i. */
 typedef void piece_fn(const struct job *e, const void *what, uint64_t i, struct piece *ret);
 
 static void write_pieces(struct job *e, uint64_t n, piece_fn *piece_at, const void *what)
@@ -164,9 +165,9 @@ static void write_pieces(struct job *e, uint64_t n, piece_fn *piece_at, const vo
     }
 }
 
-/* ------------------------------------------------------------------ as it is stored */
+/* ------------------------------------------------------------------ stored order */
 
-/* Shards in e->scratch[0..]. */
+/* Consecutive shards, which e->scratch[0..n) hold. */
 struct batch {
     uint64_t first;
     uint32_t n;
@@ -224,7 +225,7 @@ static void export_stored(struct job *e)
     }
 }
 
-/* ------------------------------------------------------------------ sorted */
+/* ------------------------------------------------------------------ sorted order */
 
 struct records {
     const struct ts_record_layout *layout;
@@ -299,7 +300,8 @@ static int scratch_new(struct job *e, struct ts_err *err)
     struct scratch *s = calloc(e->conf->threads, sizeof *s);
     int ok = s != NULL;
     e->scratch = s;
-    e->text_bytes = e->conf->text_bytes + line; /* names are as long as they are */
+    /* a line with names may be longer than text_bytes */
+    e->text_bytes = e->conf->text_bytes + line;
     for (uint32_t i = 0; ok && i < e->conf->threads; i++) {
         s[i].text = malloc(e->text_bytes);
         if (!e->conf->sorted)

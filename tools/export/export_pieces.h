@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* export_pieces.h - all nonzeros of a tensor as text into a sink, as they are stored or sorted.
+/* export_pieces.h - exports all nonzeros of a tensor as text to a sink, in stored or sorted order.
  *
- * Nonzeros come as pieces: partitions of shards, which one thread each reads and checks, or sorted
- * records (build/sort/reorder.h). All threads make text of them, which is written in order. A piece
- * whose text does not fit its buffer goes on when its turn has come, so that memory is the same for
- * any text.
+ * Nonzeros are divided into pieces: partitions of shards, each shard being read and checked by one
+ * thread, or ranges of sorted records (build/sort/reorder.h). All threads convert pieces to text,
+ * which is written in order. If the text of a piece exceeds its buffer, the rest is made when its
+ * turn comes, so memory does not depend on the text.
  *
  *   owner    the caller owns what the struct points to
  *   units    bytes, nonzeros
- *   threads  called from one, uses `threads`
+ *   threads  one thread calls; `threads` threads work
  *   errors   0 or a negative ts_code; TS_ESTOP when tool_stop is set
  */
 #ifndef TS_TOOLS_EXPORT_PIECES_H
@@ -22,11 +22,11 @@
 
 struct export_pieces {
     const struct ts_tensor *tensor;
-    uint32_t mode;            /* whose copy is read */
-    int sorted;               /* through ts_reorder: */
-    uint8_t by[TS_MAX_ORDER]; /* modes, the first sorts first */
-    struct export_rows rows;  /* open */
-    struct export_sink *sink; /* open */
+    uint32_t mode;            /* the mode whose copy is read */
+    int sorted;               /* whether nonzeros are sorted (ts_reorder) */
+    uint8_t by[TS_MAX_ORDER]; /* modes by which to sort, the most significant first */
+    struct export_rows rows;  /* must be open */
+    struct export_sink *sink; /* must be open */
     const char *tmp;          /* directory for temporary files */
 
     uint32_t threads;
@@ -34,7 +34,7 @@ struct export_pieces {
     uint64_t sort_bytes; /* memory of sorting */
 };
 
-/* Memory of `threads` threads, without memory for names and sorting. */
+/* Returns the memory of `threads` threads, without memory for names and sorting. */
 uint64_t export_pieces_bytes(const struct ts_tensor *t, int sorted, int gzip, uint32_t threads,
                              uint64_t text_bytes);
 

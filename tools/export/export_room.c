@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counts characters of lines. */
+/* Estimates the size of exported text from characters per line. */
 #include "tools/export/export_room.h"
 
 #include <math.h>
@@ -7,8 +7,8 @@
 
 #include "tools/common/tool.h"
 
-#define MOST_RATIO  1032 /* of deflate */
-#define VALUE_CHARS 25   /* of a float64, at most */
+#define MOST_RATIO  1032 /* largest compression ratio of deflate */
+#define VALUE_CHARS 25   /* most characters of a float64 */
 
 static uint32_t digits(uint64_t x)
 {
@@ -42,7 +42,7 @@ struct ts_space export_room_of_cells(const struct ts_tensor *t, uint64_t n)
     return (struct ts_space){ n * (2 * t->order + 2), n * most + (64 << 10) };
 }
 
-/* The mean number of digits of the numbers 1 to n. */
+/* Returns the mean number of digits of the numbers 1 to n. */
 static double mean_digits(uint64_t n)
 {
     double sum = 0;
@@ -53,8 +53,8 @@ static double mean_digits(uint64_t n)
     return sum / (double)n;
 }
 
-/* The least number of lines of a generated tensor, without cells of value 0. Here and below, six
- * standard deviations of chance are allowed for. */
+/* Returns the least number of lines of a generated tensor, without cells of value 0. Here and
+ * below, six standard deviations are allowed for chance. */
 static double lines_of_draws(const struct ts_synth *s)
 {
     const double n = (double)s->nnz, last = (double)s->value_last;
@@ -65,10 +65,11 @@ static double lines_of_draws(const struct ts_synth *s)
 struct ts_space export_room_of_draws(const struct ts_synth *s)
 {
     const double all = (double)s->nnz, n = lines_of_draws(s);
-    double low = n * 2, high = all * (VALUE_CHARS + 1); /* a value and the end of its line */
+    double low = n * 2, high = all * (VALUE_CHARS + 1); /* a value and a newline */
     for (uint32_t m = 0; m < s->order; m++) {
         const int uniform = s->power[m] == 0 && s->planted == 0;
-        /* an index takes at least a digit and a blank; uniform indices take more on average */
+        /* An index takes at least a digit and a blank. Uniformly distributed indices take more on
+         * average. */
         low += 2 * n;
         if (uniform)
             low = fmax(low, low + n * (mean_digits(s->dim[m]) - 1) - 6 * sqrt(n));

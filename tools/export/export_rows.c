@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lines of indices or names, with the fields of tables in quotes where they need them. */
+/* Writes nonzeros as lines of indices or names, with quotes around fields where tables need
+ * them. */
 #include "tools/export/export_rows.h"
 
 #include <inttypes.h>
@@ -8,15 +9,15 @@
 
 #include "api/tools.h"
 
-#define INDEX_CHARS 14u /* of 2^40, and a separator */
+#define INDEX_CHARS 14u /* most characters of an index, 2^40, and a separator */
 
-/* Text of a value that is one of few. */
+/* The text of one of few different values. */
 struct export_value {
     char text[TS_DECIMAL_CHARS];
     uint32_t n;
 };
 
-/* A float32 tensor's values are float32 numbers, whatever their kind. */
+/* Writes a value. Values of a float32 tensor are float32 numbers, whatever their kind. */
 static char *put_number(char *at, const struct ts_tensor *t, double value)
 {
     return t->header.value_bytes == 4 ? ts_decimal_f32(at, (float)value)
@@ -59,7 +60,7 @@ static char *put_plain(char *at, const struct export_rows *e, const struct ts_bl
     const uint32_t kind = e->tensor->header.value_kind;
     if (kind == TS_VALUE_CONST || kind == TS_VALUE_DICT) {
         const struct export_value *v = &e->value[kind == TS_VALUE_CONST ? 0 : b->code[0][p]];
-        memcpy(at, v->text, sizeof v->text); /* there is room */
+        memcpy(at, v->text, sizeof v->text); /* copies more than v->n bytes; there is room */
         return at + v->n;
     }
     return put_number(
@@ -67,7 +68,7 @@ static char *put_plain(char *at, const struct export_rows *e, const struct ts_bl
         ts_tensor_value(e->tensor, b->code[0][p], kind == TS_VALUE_F64 ? b->code[1][p] : 0));
 }
 
-/* The value, and the weight behind it where there is one. */
+/* Writes the value and, if the tensor has weights, the weight. */
 static char *put_value(char *at, const struct export_rows *e, const struct ts_block *b, uint32_t p)
 {
     at = put_plain(at, e, b, p);
@@ -77,11 +78,12 @@ static char *put_value(char *at, const struct export_rows *e, const struct ts_bl
     return ts_decimal_f32(at, ts_weight_of_code(b->code[1][p]));
 }
 
-/* Blanks around a field do not count for whoever reads it, unless they are quoted. */
+/* Whether a field needs quotes. Readers ignore blanks around a field without quotes. */
 static int wants_quotes(const char *text, size_t n, char separator)
 {
     if (n >= 3 &&
-        memcmp(text, "\xef\xbb\xbf", 3) == 0) /* the first of a file: taken for its mark */
+        /* at the start of a file, this would be taken for a byte order mark */
+        memcmp(text, "\xef\xbb\xbf", 3) == 0)
         return 1;
     if (text[0] == ' ' || text[0] == '\t' || text[n - 1] == ' ' || text[n - 1] == '\t')
         return 1;
@@ -107,8 +109,8 @@ char *export_rows_field(char *at, const char *text, size_t n, char separator)
     return at;
 }
 
-/* The field of one index; *at is NULL when it may not fit before `end`. An index without a label,
- * or with an empty one, which no reader would take, is a number. */
+/* Writes the field of one index. Sets *at to NULL if it may not fit before `end`. An index without
+ * a label, or with an empty one, which readers would refuse, is written as a number. */
 static int put_index(const struct export_rows *e, uint32_t thread, uint32_t mode, uint32_t row,
                      char **at, const char *end, struct ts_err *err)
 {
@@ -129,8 +131,8 @@ static int put_index(const struct export_rows *e, uint32_t thread, uint32_t mode
     return 0;
 }
 
-/* As many lines of numbers as fit, where no index is in a file: the usual case. What does not
- * change is in variables, as text may overlap anything for all that a compiler knows. */
+/* Writes as many lines of numbers as fit, if all indices are in memory, the usual case. Copies
+ * members to local variables, because the compiler must assume that text overlaps them. */
 static char *put_numbers(const struct export_rows *e, const struct ts_block *b,
                          const uint32_t *const column[], uint32_t *p, char *at, const char *end)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* export_rows.h - nonzeros as lines of text: indices or names, and the value.
+/* export_rows.h - writes nonzeros as lines of text: indices or names, and the value.
  *
- *   owner    rows_open makes the texts of values; names are the caller's and must stay
+ *   owner    export_rows_open allocates the texts of values; the caller owns names, which must stay
+ *            open
  *   units    bytes
- *   threads  put by any number at a time, each with its own number
+ *   threads  any number of threads may call put, each with its own number
  *   errors   0 or a negative ts_code
  */
 #ifndef TS_TOOLS_EXPORT_ROWS_H
@@ -17,27 +18,28 @@
 struct export_rows {
     const struct ts_tensor *tensor;
     char separator;
-    int quoted;    /* fields as RFC 4180 has them, with labels for indices where there are some */
-    uint32_t base; /* of indices */
+    int quoted;    /* fields are as in RFC 4180, with labels in place of indices if they exist */
+    uint32_t base; /* first index written: 0 or 1 */
     struct ts_row_names *names;
-    struct export_value *value; /* text of values that are few */
-    size_t line_bytes;          /* most of a line, but for its labels */
+    struct export_value *value; /* texts of the values, if there are few different ones */
+    size_t line_bytes;          /* most bytes of a line without its labels */
 };
 
 int export_rows_open(struct export_rows *e,
-                     struct ts_err *err); /* all but value, line_bytes is set */
+                     struct ts_err *err); /* sets value and line_bytes; all else is set before */
 void export_rows_close(struct export_rows *e);
 
-/* Room that any line fits into. */
+/* Returns the bytes that the longest possible line takes. */
 size_t export_rows_line(const struct export_rows *e);
 
-/* The lines of nonzeros *p.. of a block whose level l is mode level[l]: to *at, and on from there
- * until one might not fit before `end`. Moves *p and *at. */
+/* Writes the lines of the nonzeros from *p on of a block, whose level l is mode level[l], to *at,
+ * until a line may not fit before `end`. Moves *p and *at. */
 int export_rows_put(const struct export_rows *e, uint32_t thread, const struct ts_block *b,
                     const uint8_t level[], uint32_t *p, char **at, const char *end,
                     struct ts_err *err);
 
-/* A field as it stands in a table; room for 2 n + 2 bytes. Returns its end. */
+/* Writes a field of a table with quotes if needed; at has room for 2 n + 2 bytes. Returns its
+ * end. */
 char *export_rows_field(char *at, const char *text, size_t n, char separator);
 
 #endif

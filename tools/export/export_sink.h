@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* export_sink.h - where tshard export and gen write text: standard output, or a file that appears
- * whole or not at all; as it is, or as gzip.
+/* export_sink.h - the output of tshard export and gen, plain or gzip: standard output, or a file
+ * that appears only when complete.
  *
- * Pieces are compressed by whoever makes them, each as a gzip member of its own (RFC 1952, 2.2:
- * members may follow one another), so that compressing runs on all threads.
+ * The thread that makes a piece compresses it as a gzip member of its own (RFC 1952, 2.2: members
+ * may follow one another), so all threads compress.
  *
  *   owner    the sink owns the file
  *   units    bytes
@@ -23,34 +23,34 @@ struct ts_cmd;
 
 struct export_sink {
     int fd;
-    int gzip;                    /* the name ends in .gz */
+    int gzip;                    /* whether the name ends in .gz */
     struct ts_atomic_file *file; /* NULL: standard output */
     uint64_t written;
 };
 
-/* path NULL or "-": standard output. force: a file of that name that this program wrote may be
- * replaced. option: what named the path. */
+/* Opens the sink. path NULL or "-": standard output. force: an existing file of that name that
+ * this program wrote may be replaced. option: the option that gave the path. */
 int export_sink_open(const char *path, int force, const char *option, struct export_sink *ret,
                      struct ts_err *err);
 
-/* Whether lines that are not a table go to a terminal, for a reader. */
+/* Whether the output is lines that are not a table, on a terminal. */
 int export_sink_is_screen(const char *path, int is_lines);
 
-/* A note where the name of a file says that it is a table, and is_table is 0: lines of numbers,
- * divided by blanks, go there. */
+/* Prints a note if the name of a file is that of a table but is_table is 0: the file gets numbers
+ * separated by blanks. */
 void export_sink_note_table(const struct ts_cmd *cmd, const char *path, int is_table);
 
-const char *export_sink_name(const struct export_sink *s); /* for sentences */
+const char *export_sink_name(const struct export_sink *s); /* for messages */
 
-/* Gives the file its name. warn->code is not 0 when something failed after that. */
+/* Renames the file to its final name. warn->code is not 0 if a later step failed. */
 int export_sink_commit(struct export_sink *s, struct ts_err *warn, struct ts_err *err);
 
-/* Frees; what was not committed is removed. */
+/* Frees the sink; removes a file that was not committed. */
 void export_sink_close(struct export_sink *s);
 
 int export_sink_write(struct export_sink *s, const char *bytes, size_t n, struct ts_err *err);
 
-/* One gzip member of n bytes: *ret is malloc'ed anew, or enlarged from *room bytes. */
+/* Compresses n bytes to one gzip member. *ret is malloc'ed, or reallocated from *room bytes. */
 int export_sink_pack(const char *bytes, size_t n, char **ret, size_t *room, size_t *ret_n,
                      struct ts_err *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A stdio stream in memory whose contents go to a sink in pieces. */
+/* Collects text in a stdio stream in memory, and writes it to a sink in pieces. */
 #include "tools/export/export_text.h"
 
 #include <stdlib.h>

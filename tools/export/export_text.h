@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* export_text.h - lines for a sink, made with stdio and written in pieces that are compressed where
- * it is gzip.
+/* export_text.h - writes text to a sink with stdio, in pieces that are compressed if the sink is
+ * gzip.
  *
- *   owner    the caller owns the sink and the struct, zeroed but for `sink`; close takes one that
+ *   owner    the caller owns the sink and the struct, zeroed but for `sink`; close accepts one that
  *            was never opened
  *   threads  one
  *   errors   0 or a negative ts_code
@@ -16,15 +16,15 @@
 
 struct export_text {
     struct export_sink *sink;
-    FILE *to; /* the piece being made; NULL: none */
+    FILE *to; /* the current piece; NULL: none */
     char *piece, *packed;
     size_t bytes, room;
 };
 
-int export_text_open(struct export_text *t, struct ts_err *err); /* a piece begins */
+int export_text_open(struct export_text *t, struct ts_err *err); /* begins the first piece */
 int export_text_flush(struct export_text *t,
-                      struct ts_err *err);   /* and is written; another begins */
-int export_text_full(struct export_text *t); /* it has a MiB */
+                      struct ts_err *err);   /* writes the piece and begins another */
+int export_text_full(struct export_text *t); /* whether the piece has a MiB or more */
 
 /* If rc is 0, writes the rest of the text. Frees the stream. Returns rc, or the failure of that
  * write. */

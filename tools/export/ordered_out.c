@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writes pieces in order, by way of a temporary file where they are early. */
+/* Writes pieces in order; early pieces wait in a temporary file. */
 #include "tools/export/ordered_out.h"
 
 #include <stdlib.h>

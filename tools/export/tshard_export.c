@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tshard export: a tensor as text again, as it is stored or sorted. */
+/* tshard export: writes a tensor as text, in stored or sorted order. */
 #include "config.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@
 enum { FORMAT_TNS, FORMAT_SPTENSOR, FORMAT_CSV, FORMAT_TSV };
 enum { BASE_OF_TENSOR, BASE_0, BASE_1 };
 
-#define MOST_TEXT  (UINT64_C(1) << 20) /* a thread's buffer, beside one line */
+#define MOST_TEXT  (UINT64_C(1) << 20) /* most bytes of a thread's buffer, without one line */
 #define LEAST_TEXT (UINT64_C(1) << 17)
 
 struct export_args {
@@ -73,7 +73,7 @@ struct export
     struct export_sink sink;
 };
 
-/* ------------------------------------------------------------------ what comes first */
+/* ------------------------------------------------------------------ header of the text */
 
 static int write_text(struct export *e, const char *text, size_t n, struct ts_err *err)
 {
@@ -136,7 +136,7 @@ static uint64_t text_for(uint64_t memory, uint32_t threads)
     return part < LEAST_TEXT ? LEAST_TEXT : part < MOST_TEXT ? part : MOST_TEXT;
 }
 
-/* Half of the memory at most is for what each thread needs: where it does not suffice, fewer
+/* Divides the memory. At most half of it is for the threads; if that is too little, fewer threads
  * work. */
 static int divide_memory(struct export *e, struct ts_row_names_conf *names, struct ts_err *err)
 {
@@ -160,7 +160,7 @@ static int divide_memory(struct export *e, struct ts_row_names_conf *names, stru
     b->text_bytes = text;
     left = memory - least_bytes(e, b->threads, text, names);
     names->bytes = ts_row_names_least(names);
-    if (e->pieces.sorted) { /* a third of what is left for names, or what sorting does not use */
+    if (e->pieces.sorted) { /* names get a third of the rest, and what sorting cannot use */
         const uint64_t most = ts_reorder_most(e->t, b->threads), sort = left - left / 3;
         b->sort_bytes = ts_reorder_least(e->t, b->threads);
         b->sort_bytes += most - b->sort_bytes < sort ? most - b->sort_bytes : sort;
@@ -177,7 +177,8 @@ static int divide_memory(struct export *e, struct ts_row_names_conf *names, stru
 
 /* ------------------------------------------------------------------ */
 
-/* Where temporary files go: beside the result, unless that is a device. malloc'ed. */
+/* Returns the directory for temporary files, malloc'ed: that of the result, unless the result is a
+ * device. */
 static char *choose_tmp(const struct export_args *args)
 {
     const char *tmp = args->tmp != NULL ? args->tmp : getenv("TMPDIR");
@@ -216,7 +217,7 @@ static int open_all(struct export *e, const char *tmp, struct ts_err *err)
     return rc;
 }
 
-/* What stands before nnz lines. */
+/* Writes the text before the nnz lines. */
 static int write_head(struct export *e, uint64_t nnz, struct ts_err *err)
 {
     if (e->args->format == FORMAT_SPTENSOR)
@@ -269,7 +270,7 @@ static int export_all(struct export *e, struct ts_err *err)
     return rc;
 }
 
-/* "3,1" -> 2, 0, and then the modes that are left. */
+/* Parses modes: "3,1" gives 2, 0, and then the remaining modes. */
 static int parse_sort(const struct ts_tensor *t, const char *text, uint8_t by[], struct ts_err *err)
 {
     const struct tool_modes modes = tool_modes_of(t);
@@ -301,7 +302,7 @@ static int mode_given(uint64_t given)
     return (given >> i & 1) != 0;
 }
 
-/* What is asked for, and whether it can be. */
+/* Sets *e from the options, and checks that they are possible. */
 static int choose(struct export *e, struct export_args *args, int with_mode, struct ts_err *err)
 {
     const struct ts_tensor *t = e->t;
@@ -378,7 +379,7 @@ static int run_export(const struct ts_cmd *cmd, int argc, char **argv)
         rc = t->dense != NULL ? export_cells(&e, &err) : export_all(&e, &err);
     ts_tensor_close(t);
     if (rc == TS_EIO && err.sys == EPIPE)
-        return 1; /* whoever reads has seen enough: `tshard export x.tsh | head` */
+        return 1; /* the reader closed the pipe, as in `tshard export x.tsh | head` */
     if (rc < 0)
         return tool_fail(cmd, &err);
     export_sink_note_table(cmd, args.output, e.pieces.rows.quoted);

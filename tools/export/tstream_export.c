@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tstream_export.c - tstream export: the factors of a decomposition as a table with names. */
+/* tstream_export.c - tstream export: writes the factors of a decomposition as a table with
+ * names. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,7 @@ struct table {
     struct model_view *view;
     struct export_text text;
     uint32_t mode, components;
-    struct tool_csv csv; /* into text */
+    struct tool_csv csv; /* writes to `text` */
 
     struct ts_names_walk *walk; /* the labels of the mode; NULL: it has none */
     const char *label;          /* the next label of the walk, which has n bytes; NULL at the end */
@@ -68,7 +69,7 @@ static int open_labels(struct table *t, struct ts_err *err)
     return rc == 0 ? next_label(t, err) : rc;
 }
 
-/* The label of an index, of ascending ones: *ret is to be freed, or NULL. */
+/* Sets *ret to the label of an index, malloc'ed, or NULL. Call it with ascending indices. */
 static int label_of(struct table *t, uint64_t index, char **ret, struct ts_err *err)
 {
     *ret = NULL;
@@ -120,7 +121,7 @@ static int put_rows(void *ctx, uint64_t first, uint64_t n, const uint64_t *index
     return rc;
 }
 
-/* Names of columns, and the weights as mode 0. */
+/* Writes the names of columns, and the weights as mode 0. */
 static void put_head(struct table *t)
 {
     t->csv.to = t->text.to;

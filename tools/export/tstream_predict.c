@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tstream_predict.c - tstream predict: the model's values of the cells of a text. */
+/* tstream_predict.c - tstream predict: computes the model's values of cells listed in a text. */
 #include <inttypes.h>
 #include <math.h>
 #include <omp.h>
@@ -19,7 +19,8 @@
 #include "tools/common/tool_term.h"
 #include "tools/tstream.h"
 
-#define PIECE_BYTES ((size_t)512 << 10) /* of text that a thread takes at a time; a line must fit */
+/* text that a thread parses at a time; longer lines are refused */
+#define PIECE_BYTES ((size_t)512 << 10)
 
 enum { BASE_OF_TENSOR, BASE_0, BASE_1 };
 enum { CELLS_TNS, CELLS_CSV, CELLS_TSV };
@@ -52,16 +53,16 @@ static const struct ts_opt predict_opts[] = {
     { 0 },
 };
 
-/* A piece of text, and what becomes of it. */
+/* A piece of the input text, with the buffers for its cells and its output. */
 struct piece {
-    char *text; /* PIECE_BYTES and padding */
+    char *text; /* PIECE_BYTES + padding */
     struct ts_text_piece in;
     struct ts_batch batch;
-    double *value, *model, *residual; /* room of the batch */
-    double *weight;                   /* likewise: of the cells, 1 where lines have none */
+    double *value, *model, *residual; /* as many entries as the batch has room for */
+    double *weight; /* as many: weights of the cells, 1 for lines without a weight */
     struct cell_text out;
-    uint64_t unseen; /* cells with an index whose row is zeros */
-    uint64_t line;   /* of a failure, in this piece; 0: of no line */
+    uint64_t unseen; /* number of cells with an index whose row is zeros */
+    uint64_t line;   /* line of a failure, counted in this piece; 0: the failure has no line */
     int rc;
     struct ts_err err;
 };
@@ -70,18 +71,18 @@ struct predict {
     const struct predict_args *args;
     struct model_view view;
     struct ts_kruskal *model;
-    const char *path; /* of the cells */
+    const char *path; /* path of the file with the cells */
     struct ts_text_input *input;
     struct ts_tns_rules rules;
-    struct cell_table table; /* of CELLS that are one */
+    struct cell_table table; /* parser, if the file with the cells is a table */
     struct cell_lines lines;
     struct export_sink sink;
-    int writes; /* there is somewhere to write to */
+    int writes; /* whether there is an output */
     uint32_t threads;
-    struct piece *piece; /* threads */
-    int begun;           /* the first line was seen: rules.no_value is known */
+    struct piece *piece; /* one for each thread */
+    int begun;           /* whether the first line was read, so that rules.no_value is set */
     uint64_t n_lines, n_cells, n_unseen, start_ns;
-    int weighted;                        /* a weight stands behind each value */
+    int weighted;                        /* whether a weight follows each value */
     double squares, magnitudes, weights; /* sums over cells, in their order */
     struct tool_progress progress;
 };
@@ -93,7 +94,8 @@ static int is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* The last field of the line at p, which ends at `end`, and how many it has, comments apart. */
+/* Finds the last field of the line from p to `end`. Returns the number of its fields, without
+ * comments. */
 static uint32_t last_field(char *p, const char *end, char **from, char **to)
 {
     uint32_t n = 0;
@@ -113,7 +115,7 @@ static uint32_t last_field(char *p, const char *end, char **from, char **to)
     return n;
 }
 
-/* Takes the weight at the end of every line, and leaves blanks: what is left are lines with a
+/* Parses the weight at the end of every line and replaces it by blanks, so that lines end with the
  * value. */
 static int take_weights(const struct predict *p, struct piece *w)
 {
@@ -143,7 +145,7 @@ static int take_weights(const struct predict *p, struct piece *w)
     return 0;
 }
 
-/* Its cells, their values by the model, and the text of both. */
+/* Parses the cells of a piece, computes the model's values, and makes the output text. */
 static int work_piece(const struct predict *p, uint32_t thread, struct piece *w)
 {
     const double *number[CELL_NUMBERS] = { w->value, w->model, w->residual };
@@ -162,7 +164,8 @@ static int work_piece(const struct predict *p, uint32_t thread, struct piece *w)
     if (rc < 0)
         return rc;
     w->line = 0;
-    (void)ts_cpd_predict(p->model, b->n, b->index, w->model, NULL); /* the rules know the sizes */
+    /* cannot fail: the rules check indices against the sizes */
+    (void)ts_cpd_predict(p->model, b->n, b->index, w->model, NULL);
     w->unseen = ts_cpd_unseen(p->model, b->n, b->index, w->model);
     if (p->rules.no_value)
         number[0] = w->model;
@@ -184,7 +187,7 @@ static int work_piece(const struct predict *p, uint32_t thread, struct piece *w)
     return rc;
 }
 
-/* In the order of the text: what is written, and the sums. */
+/* Writes the output of a piece and adds to the sums. Called in the order of the text. */
 static int end_piece(struct predict *p, struct piece *w, struct ts_err *err)
 {
     if (w->rc < 0) {
@@ -206,9 +209,9 @@ static int end_piece(struct predict *p, struct piece *w, struct ts_err *err)
     return p->writes ? export_sink_write(&p->sink, w->out.at, w->out.n, err) : 0;
 }
 
-/* ---- all of them ---- */
+/* ---- all pieces ---- */
 
-/* Whether lines have values and weights, from the first one that is not empty. */
+/* Finds out from the first line that is not empty whether lines have values and weights. */
 static int begin(struct predict *p, const struct piece *w, struct ts_err *err)
 {
     const int is_table = p->args->cells != CELLS_TNS;
@@ -224,10 +227,11 @@ static int begin(struct predict *p, const struct piece *w, struct ts_err *err)
     for (uint32_t m = 0; m < order; m++)
         mode_name[m] = model_view_mode_name(&p->view, m);
     if (is_table && n > 0 && cell_table_is_head(&p->table, line, order, mode_name))
-        memset(line, ' ', strcspn(line, "\n")); /* it says how many columns there are */
+        /* the header also says how many columns there are */
+        memset(line, ' ', strcspn(line, "\n"));
     p->begun = n > 0 || w->in.bytes == 0;
     p->weighted = n == order + 2; /* as tshard export writes cells with weights */
-    /* any other number is refused with its line */
+    /* Any other number of fields is refused, with the number of the line. */
     p->rules.no_value = n != order + 1 && !p->weighted;
     p->lines.n_numbers = p->rules.no_value || p->lines.bare ? 1 : 3;
     if (!p->begun || !p->writes)
@@ -245,14 +249,15 @@ static int begin(struct predict *p, const struct piece *w, struct ts_err *err)
     return rc;
 }
 
-/* Reads up to a piece a thread: how many. *rc: what comes after them. */
+/* Reads up to one piece for each thread. Returns the number of pieces; *rc is the result of the
+ * read after them. */
 static uint32_t read_pieces(struct predict *p, int *rc, struct ts_err *err)
 {
     uint32_t n = 0;
     for (; n < p->threads; n++) {
         struct piece *w = &p->piece[n];
         *rc = ts_text_input_next(p->input, w->text, &w->in, err);
-        if (*rc < 0 && w->in.bad_line) { /* behind those that were read */
+        if (*rc < 0 && w->in.bad_line) { /* the failure comes after the pieces that were read */
             w->rc = *rc;
             w->err = *err;
             w->line = 1;
@@ -294,7 +299,7 @@ static int run_pieces(struct predict *p, struct ts_err *err)
     return rc;
 }
 
-/* The header again, now that the number of cells is known. */
+/* Rewrites the header with the number of cells, which is known at the end. */
 static int count_cells(const struct predict *p, struct ts_err *err)
 {
     struct cell_text head = { 0 };
@@ -312,7 +317,8 @@ static int count_cells(const struct predict *p, struct ts_err *err)
 
 static int open_pieces(struct predict *p, struct ts_err *err)
 {
-    const uint64_t room = PIECE_BYTES / 2 / p->rules.order + 1; /* a digit and a blank an index */
+    /* an index takes at least a digit and a blank */
+    const uint64_t room = PIECE_BYTES / 2 / p->rules.order + 1;
     int rc = 0;
     p->piece = calloc(p->threads, sizeof *p->piece);
     for (uint32_t i = 0; i < p->threads && p->piece != NULL && rc == 0; i++) {
@@ -414,7 +420,7 @@ static double mean(const struct predict *p, double sum)
 {
     if (p->rules.no_value || p->n_cells == 0)
         return NAN;
-    return p->weights > 0 ? sum / p->weights : 0; /* as tstream score */
+    return p->weights > 0 ? sum / p->weights : 0; /* as tstream score reports it */
 }
 
 static int report(const struct predict *p, struct ts_err *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tstream_score.c - tstream score: value, model and residual at the nonzeros of a tensor. */
+/* tstream_score.c - tstream score: computes value, model and residual at a tensor's nonzeros. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -88,12 +88,12 @@ struct scoring {
     struct ts_kruskal *model;
     uint32_t threads;
     uint64_t name_bytes;
-    int wanted; /* there is something to write, and somewhere; */
-    int writes; /* and this process writes it */
+    int wanted; /* whether there are lines, and an output for them */
+    int writes; /* whether this process writes them */
     struct cell_lines lines;
     struct export_sink sink;
     struct ordered_out order;
-    struct pen *pen; /* threads */
+    struct pen *pen; /* one for each thread */
     struct ts_score score;
     const char *backend;
     struct tool_progress progress;
@@ -122,7 +122,7 @@ static int pack(const struct scoring *s, struct cell_text *t, struct ts_err *err
     return rc;
 }
 
-/* Indices of the input of n cells. */
+/* Looks up the input indices of n cells. */
 static int find_indices(const struct scoring *s, uint32_t thread, uint32_t n,
                         const uint32_t *const row[], uint64_t *index, struct ts_err *err)
 {
@@ -164,8 +164,8 @@ static int write_text(struct scoring *s, struct ts_err *err)
     return rc;
 }
 
-/* Once the cells of a dense tensor were looked at: those that are unknown have no line. With
- * --by-slice, once the sums are known: a slice of weight 0 has no error, and no line. */
+/* Writes the header. For a dense tensor, its unknown cells, which have no line, must be counted
+ * first. With --by-slice, the sums must be known: a slice of weight 0 has no line. */
 static int put_head(struct scoring *s, struct ts_err *err)
 {
     static const char *const of_cell[] = { "value", "model", "residual" };
@@ -501,7 +501,7 @@ static int work(struct scoring *s, struct ts_err *err)
     return rc == 0 ? report(s, err) : rc;
 }
 
-/* Names are those of the model, whose tensor may be another. */
+/* Parses --mode with the mode names of the model, whose tensor may be another. */
 static int take_mode(const struct scoring *s, struct score_args *args, struct ts_err *err)
 {
     const struct tool_modes modes = model_view_modes(&s->view);

@@ -24,7 +24,7 @@ static int is_tensor(const char *name)
     return (n > 4 && strncmp(name + n - 4, ".tsh", 4) == 0) || ts_tensor_is_array(name);
 }
 
-/* "amazon", where there is an amazon.tsh and nothing of the name itself. */
+/* Whether "amazon" means amazon.tsh: that exists, and no file named amazon does. */
 static int names_tensor(const char *name)
 {
     char *path = tool_operand(name, ".tsh");
@@ -35,8 +35,8 @@ static int names_tensor(const char *name)
 
 /* ---- which tensor ---- */
 
-/* The tensor of this directory that a decomposition is of: NAME.tsh for NAME.cp, as tstream cp
- * names them, else the only one; NULL when neither is there. */
+/* Returns a tensor of the working directory for a decomposition: NAME.tsh for NAME.cp, as tstream
+ * cp names them, else the only one; NULL if neither exists. */
 static char *tensor_here(const char *model)
 {
     char *path = tstream_operand_swap(model, "");
@@ -72,7 +72,7 @@ static void drop_tensor(struct model_view *v)
     v->tensor = NULL;
 }
 
-/* The tensor that run.json names, if it is still the same. */
+/* Opens the tensor that run.json names, if it is unchanged. */
 static void try_recorded(struct model_view *v)
 {
     const struct ts_json_value *t = ts_json_get(v->run, "tensor");
@@ -102,7 +102,7 @@ static int find_tensor(struct model_view *v, struct ts_err *err)
     return rc;
 }
 
-/* ---- whose names ---- */
+/* ---- source of the names ---- */
 
 static int has_labels(const struct ts_model_names *n)
 {
@@ -112,8 +112,8 @@ static int has_labels(const struct ts_model_names *n)
     return 0;
 }
 
-/* Those of the tensor that was named, else the model's own. Where it has no labels, or those of
- * some rows of the tensor that was found, they are those of the tensor. */
+/* Chooses the names: those of a tensor that the user named, else the model's own. If the model has
+ * no labels, or only those of used rows of the tensor that was found, uses the tensor's. */
 static int choose_names(struct model_view *v, int tensor_named, struct ts_err *err)
 {
     const struct ts_model_names *own = v->model->names;
@@ -128,7 +128,7 @@ static int choose_names(struct model_view *v, int tensor_named, struct ts_err *e
 
 /* ---- opening ---- */
 
-/* run.json or else history.json, if one of them exists. One that is damaged is a failure. */
+/* Reads run.json, else history.json, if one exists. Fails if it is damaged. */
 static int read_record(struct model_view *v, struct ts_err *err)
 {
     int rc = 0;
@@ -168,8 +168,8 @@ static int sort_components(struct model_view *v, struct ts_err *err)
     return 0;
 }
 
-/* The model and its record are of one directory: where that is replaced between, both are opened
- * again. */
+/* Opens the model and its record from one directory. If the directory is replaced in between,
+ * opens both again. */
 static int open_recorded(const char *path, struct model_view *v, struct ts_err *err)
 {
     int rc = ts_model_open(path, &v->model, err);
@@ -305,7 +305,7 @@ uint64_t model_view_dim(const struct model_view *v, uint32_t mode)
                               : v->model->n_rows[mode];
 }
 
-/* Index in the input of each row, or NULL when row i is index i. */
+/* Sets *ret to the input index of each row, or to NULL when row i is index i. */
 static int map_rows(const struct model_view *v, uint32_t mode, uint64_t **ret, struct ts_err *err)
 {
     const uint64_t rows = v->model->n_rows[mode];
@@ -322,7 +322,7 @@ static int map_rows(const struct model_view *v, uint32_t mode, uint64_t **ret, s
                    ts_dim(v->tensor, mode), ts_dim(v->tensor, mode) == 1 ? "index" : "indices");
 }
 
-/* What the tensor knows of a mode and the model's files do not. */
+/* Sets the size and used indices of a mode from the tensor, if the model's files lack them. */
 static int size_mode(const struct model_view *v, struct ts_kruskal *k, uint32_t mode,
                      struct ts_err *err)
 {

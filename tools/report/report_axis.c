@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads the names of a mode as numbers or times. */
+/* Places the indices of a mode on an axis by names that are numbers or times. */
 #include "tools/report/report_axis.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 /* names that are read; a mode with more names is not taken for a sequence */
 #define MOST_NAMES 20000
-#define MARGIN     0.22 /* part of the axis at each end that has no tick */
+#define MARGIN     0.22 /* part of the axis at each end without ticks */
 
 /* ---- values ---- */
 
@@ -45,7 +45,8 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The number of places at the distance of the two closest values; 0: no memory. */
+/* Returns how many places the axis has at the distance of the two closest values; 0: out of
+ * memory. */
 static uint64_t count_places(const double *x, uint64_t n)
 {
     double *sorted = malloc(n * sizeof *sorted), gap = INFINITY, places;
@@ -69,8 +70,8 @@ static int ascends(const double *x, uint64_t n)
     return 1;
 }
 
-/* Whether names that consist of digits and of characters of dates and times are in the order of
- * versions. */
+/* Whether all names have only digits and characters of dates and times, and ascend in version
+ * order. */
 static int look_ascending(char *const *name, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
@@ -163,7 +164,7 @@ void report_axis_free(struct report_axis *a)
     free(a->most);
 }
 
-/* ---- places ---- */
+/* ---- places on the axis ---- */
 
 uint32_t report_axis_point(const struct report_axis *a, uint64_t index, uint32_t n)
 {

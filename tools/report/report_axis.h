@@ -25,24 +25,24 @@ enum report_order {
 
 struct report_axis {
     enum report_order order;
-    int is_numeric;     /* a value can be printed: that of a date cannot */
+    int is_numeric;     /* whether values can be printed as numbers; dates cannot */
     double *at;         /* value of each index; NULL: the index itself */
     double first, last; /* least and largest value */
-    /* so many at equal distances that no two values share one, if that is possible */
+    /* number of equidistant places at which all values are different, if that is possible */
     uint64_t places;
-    char *least, *most; /* their names, or NULL */
+    char *least, *most; /* names of the ends of the axis, or NULL */
 };
 
-/* dim: number of indices. */
+/* Makes the axis of a mode with `dim` indices. */
 int report_axis_new(const struct model_view *v, uint32_t mode, uint64_t dim,
                     struct report_axis *ret, struct ts_err *err);
 void report_axis_free(struct report_axis *a);
 
-/* The place of an index as a number from 0 to n - 1. */
+/* Returns the place of an index as a number from 0 to n - 1. */
 uint32_t report_axis_point(const struct report_axis *a, uint64_t index, uint32_t n);
 
-/* Places of marks along the axis, in percent of its length, with the number to print there: at most
- * `room`. They leave room for the names at both ends. */
+/* Ticks of the axis: position in percent of its length, and the number printed there. Returns
+ * their number, at most `room`. They leave space for the names at both ends. */
 struct report_tick {
     double percent, value;
 };

@@ -19,7 +19,7 @@
 struct chart {
     double *y; /* n points of each series, one series after the other; NaN: no point */
     uint32_t n, series;
-    int bars, log; /* log: powers of ten */
+    int bars, log; /* log: a logarithmic axis */
 };
 
 struct scale {
@@ -53,7 +53,7 @@ static struct scale find_scale(const struct chart *c)
         }
     if (c->bars)
         s.first = fmin(s.first, 0);
-    if (!(s.first <= s.last)) /* there is no point */
+    if (!(s.first <= s.last)) /* no series has a point */
         s.first = s.last = 0;
     if (s.log) {
         s.first = floor(s.first);
@@ -64,7 +64,7 @@ static struct scale find_scale(const struct chart *c)
     return s;
 }
 
-/* Steps of 1, 2 or 5 times a power of ten, three to six of them. */
+/* Returns a step of 1, 2 or 5 times a power of ten, such that three to six steps fit the range. */
 static double find_step(double range)
 {
     const double power = pow(10, floor(log10(range / 3)));
@@ -159,7 +159,7 @@ static double number_of(const struct ts_json_value *v)
     return v->kind == TS_JSON_NUMBER ? v->number : NAN;
 }
 
-/* The numbers of an array; NULL: there are none, or no memory. */
+/* Returns the numbers of an array, malloc'ed; NULL: no numbers, or out of memory. */
 static double *read_numbers(const struct ts_json_value *v)
 {
     double *x = v == NULL || v->n == 0 ? NULL : malloc(v->n * sizeof *x);
@@ -211,9 +211,9 @@ void report_draw_log(FILE *to, const struct ts_json_value *objects)
 /* ---- a matrix ---- */
 
 #define LEVELS 10
-#define FEW    9u /* rows of a small matrix */
+#define FEW    9u /* most rows of a matrix that counts as small */
 
-/* One path a level holds all of its squares. */
+/* Draws all squares of a level as one path. */
 static void put_level(FILE *to, const double *x, uint32_t n, int level, int negative)
 {
     int any = 0;
@@ -268,7 +268,7 @@ void report_draw_matrix(FILE *to, const struct ts_json_value *rows)
 struct curve {
     double *low, *high;
     uint32_t n;
-    double least, most; /* of the axis, with 0 between */
+    double least, most; /* least and largest value of the axis, with 0 between them */
 };
 
 static int curve_x(const struct curve *c, uint32_t i)
@@ -281,7 +281,7 @@ static int curve_y(const struct curve *c, double y)
     return (int)lround(CURVE_HEIGHT * (c->most - y) / (c->most - c->least));
 }
 
-/* The area between zero and the largest positive, or the smallest negative values. */
+/* Draws the area between zero and the largest positive, or the smallest negative values. */
 static void put_area(FILE *to, const struct curve *c, int negative)
 {
     const int zero = curve_y(c, 0);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* report_draw.h - draws numbers of a JSON value as SVG. Values that are no numbers get no point.
+/* report_draw.h - draws the numbers of a JSON value as SVG. Values that are not numbers get no
+ * point.
  *
  *   owner    the caller owns all of it
  *   units    drawings have coordinates of their own, which a viewBox scales to the width of the
  *            page
- *   errors   those of the file, which is asked at its end
+ *   errors   errors of writing stay in the FILE; check it at the end
  */
 #ifndef TS_TOOLS_REPORT_DRAW_H
 #define TS_TOOLS_REPORT_DRAW_H
@@ -13,17 +14,17 @@
 
 #include "api/tools.h"
 
-/* A chart with axes, over 1, 2, ... n: a line, bars from zero, or a line for the values of each
- * object by powers of ten. */
+/* Draw a chart with axes over 1, 2, ... n: a line, bars from zero, or on a logarithmic axis a line
+ * for each of the objects' values. */
 void report_draw_line(FILE *to, const struct ts_json_value *numbers);
 void report_draw_bars(FILE *to, const struct ts_json_value *numbers);
 void report_draw_log(FILE *to, const struct ts_json_value *objects);
 
-/* The lower triangle of rows of numbers from -1 to 1, as squares of 10 levels of colour. */
+/* Draws the lower triangle of a matrix of numbers from -1 to 1, as squares in 10 levels of
+ * colour. */
 void report_draw_matrix(FILE *to, const struct ts_json_value *rows);
 
-/* Ranges with their smallest and largest value (low, high), as a line of the width of the page with
- * its area. */
+/* Draws ranges, each with a smallest and largest value (low, high), as a line with its area. */
 void report_draw_curve(FILE *to, const struct ts_json_value *object);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The cosine of columns a and b of a mode; 0 where one is all zeros. */
+/* Returns the cosine of columns a and b of a mode; 0 if one of them is zero. */
 static double cosine(const struct report_mode *m, uint32_t n, uint32_t a, uint32_t b)
 {
     const double aa = m->gram[(size_t)a * n + a], bb = m->gram[(size_t)b * n + b];
@@ -14,7 +14,7 @@ static double cosine(const struct report_mode *m, uint32_t n, uint32_t a, uint32
     return norms > 0 ? m->gram[(size_t)a * n + b] / norms : 0;
 }
 
-/* The product of cosines over all modes but `without`. */
+/* Computes the products of cosines over all modes except `without`. */
 static void multiply_cosines(const struct report_scan *s, uint32_t without, double *ret)
 {
     const uint32_t n = s->components;
@@ -37,7 +37,7 @@ static double rest_of(const double *v, uint32_t n)
     return sum;
 }
 
-/* A Jacobi rotation that makes v(p, q) zero. */
+/* Applies a Jacobi rotation that makes v(p, q) zero. */
 static void rotate(double *v, uint32_t n, uint32_t p, uint32_t q)
 {
     const double apq = v[(size_t)p * n + q];

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* report_figures.h - how alike the components of a decomposition are, and how well its equations
- * can be solved: all from the Gram matrices of its factors.
+/* report_figures.h - computes, from the Gram matrices of the factors, how similar the components
+ * of a decomposition are and how well conditioned its equations are.
  *
  *   congruence  of two components: the product over all modes of the cosine of their columns
- *               (Tucker's): 1 or -1 where they are the same but for weight, 0 where one mode tells
- *               them apart
+ *               (Tucker's): 1 or -1 if they differ only in weight, 0 if they are orthogonal in a
+ *               mode
  *   singular    of mode m: the singular values, largest first, of V_m, the elementwise product of
- *               the other modes' Gram matrices of normed columns, by whose inverse least squares
- *               gets the factor of mode m
- *   cancelling  sum of the squared norms of components over that of their sum: 1 where they are
- *               orthogonal, large where they cancel each other
+ *               the other modes' Gram matrices of normalized columns; least squares uses its
+ *               inverse to compute the factor of mode m
+ *   cancelling  sum of the squared norms of components over that of their sum: 1 if they are
+ *               orthogonal, large if they cancel each other
  *
  *   owner    the caller owns the struct; free takes an all-zero one
  *   threads  pure
@@ -20,7 +20,8 @@
 
 #include "tools/report/report_scan.h"
 
-#define REPORT_MOST_SOLVED 256u /* components that singular values are computed of: n^3 work */
+/* most components for which singular values are computed, n^3 operations */
+#define REPORT_MOST_SOLVED 256u
 
 struct report_figures {
     uint32_t n, order;
@@ -29,7 +30,7 @@ struct report_figures {
     double cancelling;
 };
 
-/* weight: of the components shown, in their order. */
+/* Computes the figures. weight: weights of the components shown, in their order. */
 int report_figures_new(const struct report_scan *s, const double *weight,
                        struct report_figures *ret, struct ts_err *err);
 void report_figures_free(struct report_figures *f);

@@ -13,7 +13,7 @@
 #include "tools/common/tool.h"
 #include "tools/common/tool_version.h"
 
-#define MOST_SWEEPS 400u /* points of a curve over sweeps */
+#define MOST_SWEEPS 400u /* most points of a curve over sweeps */
 #define MOST_TICKS  4u
 
 /* ---- members of run.json ---- */
@@ -73,8 +73,8 @@ static void put_run(struct tool_json *j, const struct ts_json_value *run)
     tool_json_close(j);
 }
 
-/* A number of each sweep; of more sweeps than points, the last one of equal ranges. Returns the sum
- * of all. */
+/* Writes a number of each sweep. If there are more sweeps than points, writes that of the last
+ * sweep of equal ranges. Returns the sum over all sweeps. */
 static double put_sweep_numbers(struct tool_json *j, const struct ts_json_value *sweeps,
                                 const char *key)
 {
@@ -135,7 +135,7 @@ static void put_sweeps(struct tool_json *j, const struct ts_json_value *sweeps)
 
 /* ---- the model and its tensor ---- */
 
-/* The last name of a path, without the ending. malloc'ed; NULL: no memory. */
+/* Returns the last component of a path, without the ending; malloc'ed. NULL: out of memory. */
 static char *last_name(const char *path, const char *ending)
 {
     size_t end = strlen(path), start;
@@ -159,8 +159,8 @@ static void put_title(struct tool_json *j, const struct report_parts *p)
     free(title);
 }
 
-/* The path of the tensor whose labels are used, or of the model where they are not those of the
- * tensor; NULL: there are none. */
+/* Returns the path of the tensor whose labels are used, or of the model if the labels are its own;
+ * NULL: there are no labels. */
 static const char *whose_labels(const struct model_view *v)
 {
     const struct ts_model_names *n = v->names;
@@ -206,7 +206,7 @@ const char *report_unlisted(const struct ts_json_value *run)
     return shape != NULL && ts_json_number(t, "nnz") < cells ? "zeros" : NULL;
 }
 
-/* Members of a mode that its row in the list of modes and its part of a component share. */
+/* Writes the members of a mode that occur in the list of modes and in each component. */
 static void put_mode_name(struct tool_json *j, const struct report_parts *p, uint32_t m)
 {
     tool_json_u64(j, "mode", m + 1);
@@ -229,7 +229,7 @@ static void put_modes(struct tool_json *j, const struct report_parts *p)
 
 /* ---- components ---- */
 
-/* The name of an end of a line: its label, or its index. */
+/* Writes the name of an end of a line: its label, or else its index. */
 static void put_end(struct tool_json *j, const char *key, const char *label, double value)
 {
     char number[TS_NUM_CHARS];
@@ -352,7 +352,7 @@ static void put_figures(struct tool_json *j, const struct report_parts *p)
     tool_json_close(j);
 }
 
-/* history.json does not say why a run ended that did not converge. */
+/* history.json only says whether a run converged, not why it ended otherwise. */
 static const char *end_of_history(const struct ts_json_value *history)
 {
     const int exact = ts_json_number(history, "exact") != 0;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* report_json.h - the figures of a decomposition as one JSON object: all that its page shows.
+/* report_json.h - writes the figures of a decomposition as one JSON object, with all that its page
+ * shows.
  *
  * docs/outputs.md lists the keys. The page (report_template.h) is drawn from this object alone.
  *
  *   owner    the caller owns all of it
- *   errors   those of the file, which is asked at its end
+ *   errors   errors of writing stay in the FILE; check it at the end
  */
 #ifndef TS_TOOLS_REPORT_JSON_H
 #define TS_TOOLS_REPORT_JSON_H
@@ -17,7 +18,8 @@ struct report_parts {
     const struct model_view *view;
     const struct report_scan *scan;
     const struct report_figures *figures;
-    const struct ts_models_table *models; /* computed with this one */
+    /* table of the models that were computed together with this one */
+    const struct ts_models_table *models;
 };
 
 /* How a run treats cells that its tensor does not list: "zeros" or "unknown". NULL if there is no

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds the table of models that one belongs to, and chooses a rank. */
+/* Finds the table of several models that a model belongs to, and recommends a rank. */
 #include "tools/report/report_models.h"
 
 #include <math.h>
@@ -25,13 +25,14 @@ char *report_models_of(const char *path)
     return NULL;
 }
 
-/* ---- which rank to choose ---- */
+/* ---- recommended rank ---- */
 
-#define SAME_FACTORS 0.9  /* score of starts that found the same components */
-#define CONSISTENT   50.0 /* core consistency, in percent */
-#define OF_BEST_FIT  0.95 /* part of the best fit at which the fit has stopped growing */
+#define SAME_FACTORS 0.9  /* least score of starts that found the same components */
+#define CONSISTENT   50.0 /* least core consistency, in percent */
+#define OF_BEST_FIT  0.95 /* part of the best fit above which the fit hardly grows */
 
-/* By cross-validation: the smallest rank whose error is within one standard error of the least. */
+/* Returns the smallest rank whose cross-validation error is within one standard error of the
+ * least. */
 static uint32_t choose_by_error(const struct ts_models_table *m)
 {
     const struct ts_models_rank *best = &m->rank[0];
@@ -45,7 +46,7 @@ static uint32_t choose_by_error(const struct ts_models_table *m)
     return choice;
 }
 
-/* The largest rank with at least this figure; 0: there is none. */
+/* Returns the largest rank whose figure is at least `least`; 0: none. */
 static uint32_t choose_largest(const struct ts_models_table *m,
                                double (*figure)(const struct ts_models_rank *), double least)
 {
@@ -79,7 +80,7 @@ static uint32_t choose_by_fit(const struct ts_models_table *m)
     return best > 0 ? choice : 0;
 }
 
-/* 0: nothing can be said. */
+/* Returns the recommended rank and sets *by to the criterion. 0: no recommendation. */
 static uint32_t choose(const struct ts_models_table *m, const char **by)
 {
     uint32_t choice = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* report_models.h - the models that one was computed with, and which rank to choose.
+/* report_models.h - the models that were computed together with one, and a recommended rank.
  *
- *   owner    *ret is to be freed
- *   errors   where the table was replaced; without one, or where it cannot be read, nothing is
+ *   owner    the caller frees *ret
+ *   errors   if the table was replaced during reading; a table that is missing or unreadable is not
  *            shown
  */
 #ifndef TS_TOOLS_REPORT_MODELS_H
@@ -22,7 +22,8 @@ int report_models_find(const struct ts_model *model, struct ts_models_table *ret
  * consistency of 50 %, else the smallest with 95 % of the best fit. */
 void report_models_put(struct tool_json *j, const struct ts_models_table *m);
 
-/* "dir/X.cp" of "dir/X.cp/best.r8", where that holds several models, else NULL. */
+/* Returns "dir/X.cp" for "dir/X.cp/best.r8", malloc'ed, if that directory has several models; else
+ * NULL. */
 char *report_models_of(const char *path);
 
 #endif

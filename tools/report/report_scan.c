@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads all factor matrices once and keeps what the page shows of them. */
+/* Reads all factor matrices once and keeps the figures that the page shows. */
 #include "tools/report/report_scan.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAST_ROWS 8   /* of a sequence */
-#define ALIKE      0.5 /* von Neumann ratio */
+#define LEAST_ROWS 8   /* least number of rows of a sequence */
+#define ALIKE      0.5 /* von Neumann ratio below which neighbouring rows count as similar */
 
 struct scan {
     const struct model_view *view;
     struct report_mode *mode;
     uint32_t components;
-    double *x;          /* the row, of the components shown */
-    double *before;     /* the row before */
+    double *x;          /* the current row, for the components shown */
+    double *before;     /* the row before it */
     double *sum, *sum2; /* sums of the entries, and of their squares */
     double steps;       /* sum of squared differences to the row before */
     int out_of_range;
@@ -82,8 +82,7 @@ static double von_neumann(const struct scan *s)
     return spread > 0 ? s->steps / (2 * spread) : 1;
 }
 
-/* The ratio of jumps to spread as above, for the points of the lines, which are in the order of
- * values. */
+/* Computes the same ratio for the points of the lines, which are in the order of values. */
 static double ratio_of_points(const struct report_mode *m, uint32_t components)
 {
     double steps = 0, spread = 0;
@@ -119,9 +118,9 @@ static int is_line(const struct scan *s, const struct report_conf *conf, uint32_
            ALIKE;
 }
 
-/* ---- a mode ---- */
+/* ---- scan of a mode ---- */
 
-/* Without a tensor the indices of rows may go beyond their number. */
+/* Returns the largest index of a row. Without a tensor, it may exceed the number of rows. */
 static uint64_t largest_index(const struct model_view *v, uint32_t mode, struct ts_err *err)
 {
     uint64_t *index = NULL, most = 0;
@@ -164,8 +163,8 @@ static int start_mode(const struct model_view *v, uint32_t mode, const struct re
     return bad ? ts_fail(err, TS_ENOMEM, "%s: out of memory", v->model->path) : 0;
 }
 
-/* A range without an index is empty: low is above high. One with an index that has no row starts
- * with its zero. */
+/* Initialises the ranges. A range without indices is empty: low is above high. A range with an
+ * index that has no row starts with 0, the value of that index. */
 static void start_points(struct scan *s)
 {
     struct report_mode *m = s->mode;

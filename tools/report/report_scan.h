@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* report_scan.h - what a page shows of the factor matrices: found in one pass over their rows.
+/* report_scan.h - computes the figures of the factor matrices that a page shows, in one pass over
+ * their rows.
  *
- * Of each component shown (the heaviest ones) and each mode: the strongest indices, and the
- * smallest and largest entry of each of at most n_points equal ranges of indices, which is what a
- * line of that width can show. Of each mode: the Gram matrix of the components shown, and whether
- * neighbouring rows are alike.
+ * For each component shown (the heaviest ones) and each mode: the strongest indices, and the
+ * smallest and largest entry of at most n_points equal ranges of indices, as many as a line of
+ * that width can show. For each mode: the Gram matrix of the components shown, and whether
+ * neighbouring rows are similar.
  *
  * A mode counts as a sequence, such as time, if it has at least 8 rows, and its names ascend as
  * numbers or dates. A mode whose names are numbers in another order, or that has no names, is one
@@ -26,9 +27,9 @@
 #include "tools/report/report_axis.h"
 
 struct report_conf {
-    uint32_t components; /* shown */
-    uint32_t n_top;      /* strongest indices of each */
-    uint32_t n_points;   /* of a line, at most */
+    uint32_t components; /* number of components shown, the heaviest ones */
+    uint32_t n_top;      /* number of strongest indices of each component */
+    uint32_t n_points;   /* most points of a line */
     /* bit m: mode m is drawn as a line; unless lines_given, the scan chooses these modes */
     uint32_t lines;
     int lines_given;
@@ -37,12 +38,12 @@ struct report_conf {
 struct report_mode {
     uint64_t n_rows, dim;
     int is_line;
-    double ratio;             /* von Neumann's */
+    double ratio;             /* von Neumann ratio */
     double *gram;             /* components x components */
-    struct ts_strongest *top; /* components */
+    struct ts_strongest *top; /* a list for each component */
     uint32_t n_points;
     float *low, *high;       /* components x n_points */
-    struct report_axis axis; /* of the points */
+    struct report_axis axis; /* axis of the points */
 };
 
 struct report_scan {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads the tags of a template and writes what they stand for. */
+/* Fills a template: replaces its tags by values of a JSON object. */
 #include "tools/report/report_template.h"
 
 #include <assert.h>
@@ -11,21 +11,22 @@
 
 #define MOST_DEPTH 16
 #define TAG_CHARS  80
-#define NAME_CHARS 40 /* of a name in a list */
-#define END_CHARS  20 /* of a name at the end of a line */
+#define NAME_CHARS 40 /* most characters of a name in a list */
+#define END_CHARS  20 /* most characters of a name at the end of a line */
 
 struct filler {
     FILE *to;
     const struct ts_json_value *context[MOST_DEPTH];
     uint32_t depth;
-    int rest; /* an element came before in the innermost array */
+    int rest; /* whether the current element of the innermost array is not the first */
 };
 
 static const struct ts_json_value is_true = { .kind = TS_JSON_BOOL, .text = "true", .number = 1 };
 
 /* ---- text ---- */
 
-/* Characters that XML does not allow, controls, and what changes the direction of text. */
+/* Whether a character is a control character, changes the direction of text, or is not allowed in
+ * XML. */
 static int is_forbidden(const unsigned char *s, size_t n)
 {
     return ts_json_acts(ts_json_code_point(s, n)) ||
@@ -42,9 +43,9 @@ static const char *entity_of(unsigned char c)
                        : NULL;
 }
 
-/* At most `most` characters of it, the last one an ellipsis where it is cut; 0: all. The five
- * characters that mean something to HTML are escaped. What is not UTF-8 or not allowed in XML
- * becomes U+FFFD. */
+/* Writes at most `most` characters of a text (0: all); if it is cut, the last one is an ellipsis.
+ * Escapes the five special characters of HTML. Bytes that are not UTF-8, and characters that XML
+ * does not allow, become U+FFFD. */
 static void put_text(FILE *to, const char *text, uint32_t most)
 {
     const unsigned char *s = (const unsigned char *)text;
@@ -123,23 +124,25 @@ static const struct {
     const char *name;
     void (*put)(FILE *to, const struct ts_json_value *v);
 } words[] = {
-    { "count", put_count },       /* 5,598,448 */
-    { "s", put_plural },          /* the s of n nouns */
-    { "seconds", put_seconds },   /* of a duration, with its unit */
-    { "short", put_short },       /* 204 k */
-    { "percent", put_percent },   /* of a part, its size without the sign */
+    { "count", put_count },     /* 5,598,448 */
+    { "s", put_plural },        /* "s" unless the number is 1 */
+    { "seconds", put_seconds }, /* a duration with its unit */
+    { "short", put_short },     /* 204 k */
+    /* a fraction as a percentage, without sign of the number and of percent */
+    { "percent", put_percent },
     { "name", put_name },         /* cut to the width of a list */
     { "end", put_end },           /* cut to the width of an axis */
     { "line", report_draw_line }, /* a chart of an array of numbers */
     { "bars", report_draw_bars }, /* the same with bars */
-    { "log", report_draw_log },   /* lines of an array of objects with values, by powers of ten */
-    { "matrix", report_draw_matrix }, /* of an array of rows */
-    { "curve", report_draw_curve },   /* of an object with arrays low and high */
+    /* lines of the values of an array of objects, on a logarithmic axis */
+    { "log", report_draw_log },
+    { "matrix", report_draw_matrix }, /* an array of rows */
+    { "curve", report_draw_curve },   /* an object with arrays low and high */
 };
 
 /* ---- tags ---- */
 
-/* The value of a path in this context. NULL: there is none. */
+/* Returns the value of a path in the current context; NULL: none. */
 static const struct ts_json_value *find(const struct filler *f, const char *path)
 {
     const struct ts_json_value *v = NULL;
@@ -169,7 +172,7 @@ static int is_there(const struct ts_json_value *v)
     return v->kind == TS_JSON_OBJECT || (v->kind == TS_JSON_ARRAY ? v->n > 0 : v->number != 0);
 }
 
-/* The value that a section is for; NULL: its condition does not hold. */
+/* Returns the value of a section; NULL if its condition is false. */
 static const struct ts_json_value *condition(const struct filler *f, char *tag)
 {
     char *at = tag + strcspn(tag, "=<>");
@@ -213,7 +216,7 @@ static void put_tag(struct filler *f, const char *tag)
     assert(!"a word of the template that is not in the list");
 }
 
-/* The text of the tag at `at`, which begins with two braces; returns the text behind it. */
+/* Copies the tag at `at`, which begins with two braces. Returns the text after it. */
 static const char *read_tag(const char *at, char tag[TAG_CHARS])
 {
     const char *end = strstr(at, "}}");
@@ -240,7 +243,7 @@ static const char *fill_section(struct filler *f, char *tag, const char *at, int
     assert(f->depth < MOST_DEPTH);
     f->depth++;
     for (int first = 1; element != NULL; element = element->next, first = 0) {
-        /* only an object is a context: otherwise names are looked up in the one around it */
+        /* other values have no names, so their names are looked up in the context around */
         f->context[f->depth - 1] =
             element->kind == TS_JSON_OBJECT ? element : f->context[f->depth - 2];
         if (v->kind == TS_JSON_ARRAY)
@@ -254,7 +257,7 @@ static const char *fill_section(struct filler *f, char *tag, const char *at, int
     return end;
 }
 
-/* Writes the template until the end of a section, or its own; returns the text behind. */
+/* Writes the template up to the end of a section, or of the template. Returns the text after it. */
 static const char *fill(struct filler *f, const char *at, int silent)
 {
     char tag[TAG_CHARS];

@@ -6,7 +6,7 @@
  * between. The first name is looked up in the innermost section, then in those around it. A dot
  * alone is the object of the section itself.
  *
- *   {{path}}            its text; all that comes from outside is escaped
+ *   {{path}}            its text, escaped
  *   {{%.3g path}}       a number in a format of printf
  *   {{word path}}       a word of the list in report_template.c, such as count, or a drawing
  *                       (report_draw.h)
@@ -15,11 +15,11 @@
  *   {{^path}}...{{/}}   once, in the other case
  *   {{#path=text}}      if its text is that; {{#path==path}} if two have the same text
  *   {{#path<0}}         if a number, or the length of an array, is below or above (>) a limit
- *   {{@rest}}           as a path: true but for the first element of the innermost array
+ *   {{@rest}}           used as a path: true except in the first element of the innermost array
  *
  *   owner    the caller owns all of it
- *   errors   those of the file, which is asked at its end; the template is our own, so asserts hold
- *            for it
+ *   errors   errors of writing stay in the FILE; check it at the end. Errors of the template, which
+ *            is part of the program, are asserts
  */
 #ifndef TS_TOOLS_REPORT_TEMPLATE_H
 #define TS_TOOLS_REPORT_TEMPLATE_H

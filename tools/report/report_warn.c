@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds the warnings of a decomposition. */
+/* Finds the warnings about a decomposition and writes them as JSON. */
 #include "tools/report/report_warn.h"
 
 #include <inttypes.h>

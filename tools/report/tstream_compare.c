@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tstream_compare.c - tstream compare: how alike two models are, component by component. */
+/* tstream_compare.c - tstream compare: measures the similarity of two models by component. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -37,19 +37,21 @@ static const struct ts_opt compare_opts[] = {
 
 struct compared {
     const struct compare_args *args;
-    const char *a, *b;                         /* as they were named */
-    uint32_t skip;                             /* bit m: mode m is left out */
-    uint32_t n_skipped, skipped[TS_MAX_ORDER]; /* these modes from 1, as they were named */
-    char *name[TS_MAX_ORDER];                  /* of modes, by A or else by B; or NULL */
+    const char *a, *b; /* the operands, as the user named them */
+    uint32_t skip;     /* bit m: mode m is left out */
+    /* numbers of these modes, from 1, in the order of --skip */
+    uint32_t n_skipped, skipped[TS_MAX_ORDER];
+    char *name[TS_MAX_ORDER]; /* names of modes, from A, else from B; or NULL */
     struct ts_match match;
     struct ts_match_pair *pair; /* the pairs, by args->match and args->no_weights */
     uint32_t n;
-    double score[2][2]; /* by enum ts_match_how; with weights: 1 */
+    double score[2][2]; /* score by enum ts_match_how, and without (0) or with (1) weights */
 };
 
 /* ---- text ---- */
 
-#define MOST_NAME 12 /* columns of the name of a mode; one that is longer has its number */
+/* most columns of a mode's name; a longer name is replaced by the mode's number */
+#define MOST_NAME 12
 
 enum { A, B, SCORE, CONGRUENCE, WEIGHT_A, WEIGHT_B, MODES };
 
@@ -59,7 +61,7 @@ static double cosine(const struct compared *c, const struct ts_match_pair *p, ui
     return m->cosine[((size_t)mode * m->rank_a + p->a) * m->rank_b + p->b];
 }
 
-/* The lines of some columns. */
+/* Prints a table of the columns `shown`. */
 static void print_columns(const struct compared *c, const struct tool_column *column,
                           uint32_t shown)
 {
@@ -83,7 +85,7 @@ static void print_columns(const struct compared *c, const struct tool_column *co
     }
 }
 
-/* Modes that do not fit beside the others follow in further tables. */
+/* Prints the pairs. Modes that do not fit in the terminal's width follow in further tables. */
 static void print_pairs(const struct compared *c)
 {
     struct tool_column column[MODES + TS_MAX_ORDER] = {
@@ -96,7 +98,7 @@ static void print_pairs(const struct compared *c)
     };
     const uint32_t n = MODES + c->match.order;
     char name[TS_MAX_ORDER][TS_NUM_CHARS];
-    uint32_t left = (UINT32_C(1) << n) - 1; /* columns that are still to be printed */
+    uint32_t left = (UINT32_C(1) << n) - 1; /* bit i: column i is still to be printed */
     for (uint32_t m = 0; m < c->match.order; m++) {
         snprintf(name[m], sizeof name[m], "mode %u", m + 1);
         if (c->name[m] != NULL && tool_width(c->name[m]) <= MOST_NAME)
@@ -119,7 +121,7 @@ static void print_pairs(const struct compared *c)
     } while (left != 0 && !ferror(stdout));
 }
 
-/* 1 where component r has a partner. */
+/* Whether component r has a partner in the other model. */
 static int is_matched(const struct compared *c, int of_a, uint32_t r)
 {
     for (uint32_t i = 0; i < c->n; i++)
@@ -159,7 +161,7 @@ static void print_scores(const struct compared *c)
     tool_words_end(&w);
 }
 
-/* ---- for programs ---- */
+/* ---- JSON ---- */
 
 static void print_json(const struct compared *c)
 {
@@ -228,7 +230,7 @@ static int assign(struct compared *c, struct ts_err *err)
     return rc;
 }
 
-/* Copies the names of modes of a model where there are none yet. */
+/* Copies the names of a model's modes where no name is set. */
 static int take_names(struct compared *c, const struct ts_model *model, struct ts_err *err)
 {
     const struct ts_model_names *names = model->names;

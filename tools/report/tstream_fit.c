@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tstream_fit.c - tstream fit: the fit of any model of a tensor, computed in float64. */
+/* tstream_fit.c - tstream fit: computes the fit of a model to a tensor in float64. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -54,14 +54,15 @@ static void count_done(void *ctx, uint64_t nnz)
     tool_progress_update(&p->line, atomic_fetch_add(&p->done_nnz, nnz) + nnz);
 }
 
-/* The error matters where it may be seen in the sixth digit, or in the third one of 1 - fit. */
+/* Whether the error of the fit may be visible in its sixth digit, or in the third digit of 1 -
+ * fit. */
 static int is_rough(const struct ts_exact_fit *f)
 {
     return !(f->error <= fmax(1e-6, 1e-3 * (1 - f->fit)));
 }
 
 struct outcome {
-    const char *cells; /* of known cells alone: which */
+    const char *cells; /* which known cells the fit is over; NULL: it is over all cells */
     struct ts_exact_fit fit;
     uint64_t bytes_read, ns;
     struct ts_core core; /* with --diagnose */
@@ -321,7 +322,7 @@ static int open_and_compute(const struct ts_cmd *cmd, const void *parsed, const 
     if (rc == 0 && !known)
         rc = ts_engine_open(&ec, &e, err);
     if (rc == TS_EARG && e.tensor == NULL && !args->diagnose &&
-        ts_tensor_is_array(path)) { /* for cells that are NaN? */
+        ts_tensor_is_array(path)) { /* perhaps because cells are NaN */
         struct ts_err other;
         known = compute_known(cmd, args, path, model, &progress, &o, &other) == 0;
         rc = known ? 0 : rc;

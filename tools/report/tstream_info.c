@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tstream info: what a decomposition is, and the record of the run that made it. */
+/* tstream info: prints a decomposition and the record of the run that made it. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
@@ -18,8 +18,8 @@
 #include "tools/tstream.h"
 #include "tools/tstream_operand.h"
 
-#define INDENT 9 /* of what stands behind a name */
-#define FIRST  3 /* sweeps shown, where there are many */
+#define INDENT 9 /* columns before the values, for their names */
+#define FIRST  3 /* number of first and last sweeps shown, if there are many */
 #define LAST   17
 
 struct info_args {
@@ -37,10 +37,10 @@ static const struct ts_opt info_opts[] = {
 
 struct info {
     const char *path;
-    struct ts_model *model;          /* NULL: no factors are there */
-    struct ts_json_doc doc;          /* of run.json */
-    const struct ts_json_value *run; /* NULL: there is none */
-    unsigned formats;                /* bit i: format_name[i] is there */
+    struct ts_model *model;          /* NULL: no factors exist */
+    struct ts_json_doc doc;          /* contents of run.json */
+    const struct ts_json_value *run; /* NULL: run.json does not exist */
+    unsigned formats;                /* bit i: files in format_name[i] exist */
 };
 
 static const char *const format_name[] = { "ktensor", "npy", "splatt" };
@@ -70,7 +70,7 @@ static void print_shape(struct tool_words *l, const struct ts_json_value *shape)
     }
 }
 
-/* Names of modes, where there is one. */
+/* Prints the names of modes, if any mode has one. */
 static void print_names(struct tool_words *l, const struct ts_json_value *names)
 {
     int any = 0;
@@ -133,7 +133,7 @@ static void print_where(struct tool_words *l, const struct ts_json_value *run)
     }
 }
 
-/* "8,16": as they were given. */
+/* Lists numbers in their order: "8,16". */
 static void list_numbers(const struct ts_json_value *list, char *ret, size_t room)
 {
     size_t at = 0;
@@ -142,7 +142,7 @@ static void list_numbers(const struct ts_json_value *list, char *ret, size_t roo
         at += (size_t)snprintf(ret + at, room - at, "%s%.10g", at > 0 ? "," : "", v->number);
 }
 
-/* As they would be typed. What is off, not given or a default is left out. */
+/* Prints options as a user would type them, without those that are off, not given, or defaults. */
 static void print_options(struct tool_words *l, const struct ts_json_value *options)
 {
     if (options == NULL || options->n == 0)
@@ -165,7 +165,7 @@ static void print_options(struct tool_words *l, const struct ts_json_value *opti
     }
 }
 
-/* Sweeps in which the equations of a mode were singular. */
+/* Returns the number of sweeps in which the equations of a mode were singular. */
 static uint32_t count_singular(const struct ts_json_value *sweeps)
 {
     uint32_t n = 0;
@@ -220,7 +220,7 @@ static int has_number(const struct ts_json_value *sweep, const char *key)
     return v != NULL && v->kind == TS_JSON_NUMBER;
 }
 
-/* The error at cells that are held out, or the mean loss there; nothing where none are. */
+/* Writes the held-out RMSE, or the mean held-out loss; "" if no cells were held out. */
 static void put_held_out(char *ret, const struct ts_json_value *sweep)
 {
     const char *key = has_number(sweep, "held_out_rmse") ? "held_out_rmse" : "held_out_loss";
@@ -298,7 +298,7 @@ static int find_formats(struct info *f, struct ts_err *err)
             close(fd);
         }
     }
-    if (f->formats == 0) /* a file of its own */
+    if (f->formats == 0) /* the model is a single file */
         f->formats = 1;
     return rc < 0 ? rc : 0;
 }
@@ -359,11 +359,10 @@ static void print_text(const struct info *f)
     print_sweeps(ts_json_get(f->run, "sweeps"));
 }
 
-/* The record where there is one, and the factors; one of the two is enough. Both are of one
- * directory. */
+/* Opens the record and the factors; one of the two is enough. Both come from one directory. */
 static int open_info(struct info *f, struct ts_err *err)
 {
-    struct ts_open_dir *dir = NULL; /* where there is no model to read the record beside */
+    struct ts_open_dir *dir = NULL; /* for the record, if there is no model */
     struct ts_err why;
     const int model = ts_model_open(f->path, &f->model, &why);
     int there = 0, rc = 0;
@@ -378,7 +377,7 @@ static int open_info(struct info *f, struct ts_err *err)
         return rc;
     if (rc > 0)
         f->run = f->doc.value;
-    if (model == 0 && strcmp(f->model->path, f->path) != 0) /* several models are there by now */
+    if (model == 0 && strcmp(f->model->path, f->path) != 0) /* the path now has several models */
         return ts_open_dir_fail(f->path, err);
     if (model == 0)
         return find_formats(f, err);
@@ -388,7 +387,7 @@ static int open_info(struct info *f, struct ts_err *err)
     return model;
 }
 
-/* Several models: their table. */
+/* Prints the table of several models. */
 static int print_models(const char *path, int json, struct ts_err *err)
 {
     struct ts_json_doc doc = { 0 };
@@ -401,7 +400,7 @@ static int print_models(const char *path, int json, struct ts_err *err)
     rc = ts_open_dir_new(path, &dir, err);
     if (rc == 0)
         rc = ts_json_read_in(dir, TS_MODELS_JSON, &doc, err);
-    if (rc == 0) /* it was there a moment ago */
+    if (rc == 0) /* the table existed a moment ago */
         rc = ts_open_dir_fail(path, err);
     ts_open_dir_close(dir);
     rc = rc > 0 ? 0 : rc;
@@ -428,7 +427,7 @@ static int print_models(const char *path, int json, struct ts_err *err)
     return rc;
 }
 
-/* A run that was stopped has left X.cp.partial alone: its name is malloc'ed then, else NULL. */
+/* Returns X.cp.partial, malloc'ed, if a stopped run left that and no X.cp; else NULL. */
 static char *stopped_run(const char *path)
 {
     size_t end = strlen(path);
@@ -445,7 +444,7 @@ static char *stopped_run(const char *path)
     return NULL;
 }
 
-/* One model or several. Nothing is printed where the directory was replaced between two looks. */
+/* Prints one model or several. Fails before printing if the directory was replaced in between. */
 static int show(struct info *f, int json, struct ts_err *err)
 {
     int rc;
@@ -469,7 +468,7 @@ static int run_info(const struct ts_cmd *cmd, int argc, char **argv)
     struct info_args args;
     struct info f = { 0 };
     struct ts_err err;
-    char *operand[argc + 1], *path; /* path: of the directory that is shown */
+    char *operand[argc + 1], *path; /* path: the directory that is shown */
     uint32_t n;
     int rc, status = tool_parse(cmd, argc, argv, &args, &n, operand, NULL);
     if (status >= 0)

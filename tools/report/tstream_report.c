@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tstream_report.c - tstream report: a page about a decomposition, for a browser. */
+/* tstream_report.c - tstream report: writes an HTML page about a decomposition. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static const struct ts_opt report_opts[] = {
 };
 
 #define MOST_TOP 100u
-/* Bytes of the lines of a page, so that a page of 64 components stays below 1 MB. */
+/* Most bytes of the lines of a page: a page of 64 components stays below 1 MB. */
 #define LINE_BYTES  UINT32_C(400000)
 #define POINT_BYTES 11u
 #define MOST_POINTS 200u
@@ -78,7 +78,7 @@ static uint32_t points_of_line(uint32_t components, uint32_t order)
     return n < FEW_POINTS ? FEW_POINTS : n > MOST_POINTS ? MOST_POINTS : n;
 }
 
-/* "dir/X.cp" -> "X.html", "dir/X.cp/best.r8" -> "X.best.r8.html" */
+/* Returns "X.html" for "dir/X.cp", and "X.best.r8.html" for "dir/X.cp/best.r8". */
 static char *default_out(const char *model)
 {
     char *several = report_models_of(model), *last = NULL, *out = NULL;
@@ -117,7 +117,7 @@ static int write_page(const struct ts_cmd *cmd, struct export_sink *sink, const 
     return rc;
 }
 
-/* Closes a file in memory. */
+/* Closes a stream in memory. Fails if memory ran out. */
 static int close_text(FILE *f, struct ts_err *err)
 {
     const int failed = ferror(f);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tstream_top.c - tstream top: the strongest indices of each component, by name. */
+/* tstream_top.c - tstream top: prints the strongest indices of each component, by name. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static const struct ts_opt top_opts[] = {
     { 0 },
 };
 
-#define VALUE_COLUMNS 9                   /* of a value */
+#define VALUE_COLUMNS 9                   /* columns of a value */
 #define BESIDE_NAME   (VALUE_COLUMNS + 4) /* a value, with two blanks on each side of it */
 #define LEAST_NAME    13                  /* 12 characters, and an ellipsis */
 #define MOST_NAME     40
@@ -44,10 +44,10 @@ static const struct ts_opt top_opts[] = {
 struct top {
     const struct top_args *args;
     struct model_view view;
-    uint32_t components, first, last; /* modes shown */
-    struct ts_strongest *list;        /* (mode, component) */
-    int columns;                      /* of the terminal */
-    int width[TS_MAX_ORDER];          /* columns of the names of each mode, as text */
+    uint32_t components, first, last; /* number of components; first and last mode shown */
+    struct ts_strongest *list;        /* strongest indices by mode and component (list_of) */
+    int columns;                      /* columns of the terminal */
+    int width[TS_MAX_ORDER];          /* columns of the names of each mode in the text */
 };
 
 static struct ts_strongest *list_of(const struct top *t, uint32_t mode, uint32_t component)
@@ -55,7 +55,7 @@ static struct ts_strongest *list_of(const struct top *t, uint32_t mode, uint32_t
     return t->list + (size_t)mode * t->components + component;
 }
 
-/* ---- finding ---- */
+/* ---- finding the strongest indices ---- */
 
 struct scan {
     struct top *top;
@@ -145,8 +145,8 @@ static void measure_mode(const struct top *t, uint32_t m, int *longest, int *tim
     *longest = *longest < MOST_NAME ? *longest : MOST_NAME;
 }
 
-/* Modes first to last, side by side, get the columns that are left beyond least[]: one at a time to
- * the mode that lacks most. */
+/* Gives the free columns of the line, beyond least[], to the names of modes first to last, which
+ * are side by side: one at a time to the mode that lacks most. */
 static void widen(struct top *t, uint32_t first, uint32_t last, const int least[],
                   const int longest[])
 {
@@ -166,7 +166,7 @@ static void widen(struct top *t, uint32_t first, uint32_t last, const int least[
     }
 }
 
-/* The columns that the widest group of `side` modes takes at least. */
+/* Returns the columns that the widest group of `side` modes needs at least. */
 static int least_columns(const struct top *t, uint32_t side, const int least[])
 {
     int most = 0;
@@ -179,8 +179,8 @@ static int least_columns(const struct top *t, uint32_t side, const int least[])
     return most;
 }
 
-/* Returns how many modes stand side by side, and sets the columns of their names. Times are not
- * cut: as many modes as they need go below. */
+/* Returns how many modes are side by side, and sets the columns of their names. Times are never
+ * cut; if they need more columns, fewer modes are side by side. */
 static uint32_t fit_modes(struct top *t)
 {
     const uint32_t n = t->last - t->first + 1;
@@ -201,7 +201,7 @@ static uint32_t fit_modes(struct top *t)
     while (side > 1 && least_columns(t, side, least) > t->columns)
         side--;
     groups = (n + side - 1) / side;
-    side = (n + groups - 1) / groups; /* alike in all of them */
+    side = (n + groups - 1) / groups; /* groups of equal size */
     if (given == 0 && all > t->columns / (int)side - BESIDE_NAME)
         for (uint32_t m = t->first; m <= t->last; m += side)
             widen(t, m, m + side - 1 < t->last ? m + side - 1 : t->last, least, longest);
@@ -252,7 +252,7 @@ static void print_component(const struct top *t, uint32_t c, uint32_t side)
     printf("\n");
 }
 
-/* ---- for programs ---- */
+/* ---- JSON ---- */
 
 static void print_component_json(const struct top *t, uint32_t c)
 {
