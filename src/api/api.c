@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Used by all calls of libtstream: the version, structs that begin with their size, errors and
- * notes. */
+/* Functions that all calls of libtstream use: return the version, copy structs that begin with
+ * their size, and pass on errors and notes. */
 #include "api/api.h"
 
 #include "config.h"

@@ -326,7 +326,8 @@ static int join(struct ts_builder *b)
     return b->rc;
 }
 
-/* copies: the nonzeros are those of a tensor, and nobody knows what was done to them before. */
+/* Starts the build in a thread of its own. copies: the nonzeros are those of another tensor, so
+ * the tensor gets no file `options`: how they were read is unknown. */
 static int start(struct ts_builder *b, const ts_build_conf *conf, int copies, struct ts_err *err)
 {
     struct ts_build_options *o = &b->request.o;

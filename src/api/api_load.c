@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads written decompositions, as they are held in memory. */
+/* Reads decompositions from files into the form that a run holds in memory. */
 #include <stdlib.h>
 
 #include "api/api_run.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names and labels of tensors and of decompositions, for indices in any order. */
+/* Returns names and labels of tensors and decompositions, for indices in any order. */
 #include <stdlib.h>
 
 #include "api/api.h"
@@ -7,7 +7,7 @@
 #include "format/tensor.h"
 #include "model/kruskal.h"
 
-/* ---- labels: they are read in ascending order of indices ---- */
+/* ---- labels of tensors: files are read in ascending order of indices ---- */
 
 struct wanted {
     uint64_t index, at;
@@ -99,7 +99,7 @@ void ts_labels_free(uint64_t n, char **label)
     }
 }
 
-/* ---- of decompositions ---- */
+/* ---- names and labels of decompositions ---- */
 
 const char *ts_cpd_name(const ts_cpd *c, uint32_t mode)
 {

@@ -22,7 +22,7 @@
 #include "model/kruskal.h"
 
 struct ts_api_run {
-    struct ts_session *session; /* the `be` of its engine is that of this model */
+    struct ts_session *session; /* its member `be` is this model in the backend */
     ts_cp_conf conf;            /* the result of ts_api_run_conf */
     const struct ts_api *api;
     /* for one of several models, instead of `sweep` of conf; may be NULL */

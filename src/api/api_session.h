@@ -22,7 +22,7 @@ struct ts_session {
     volatile int *stop;
     int ended; /* the session has failed, or was stopped */
     _Atomic(struct ts_session *)
-        told; /* for one of several models: also gets progress within a sweep */
+        told; /* for one of several models: a session that also gets progress within a sweep */
 
     /* Progress of the run, for any thread. */
     atomic_uint_fast32_t sweep, mode; /* current sweep and mode; sweep from 1, 0 before a run */

@@ -34,8 +34,8 @@ struct several {
     const struct ts_api *api;
     uint32_t n, restarts;
     struct ts_models_table table;
-    ts_cpd **model;            /* n models; NULL: not computed yet */
-    ts_several_result *result; /* n */
+    ts_cpd **model;            /* n models, in the order of the table; NULL: not computed yet */
+    ts_several_result *result; /* results of the n models */
     struct ts_api_timer timer;
 
     struct ts_run_several all; /* its dir is NULL if no files are written */

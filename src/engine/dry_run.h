@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dry_run.h - the memory that a run would hold, and the bytes that it would move.
+/* dry_run.h - computes the memory that a run would hold, and the bytes that it would move.
  *
  * The engine is opened with dry_run: it has chosen its processor and divided its memory, but has
- * neither feed nor buffers. So the place of each shard or slab is known, and the bytes that a sweep
- * moves.
+ * neither feed nor buffers. So the place of each shard or slab and the bytes that a sweep moves
+ * are known.
  *
  *   owner    the caller owns the struct
  *   units    bytes; a sweep is a later one, because the first one reads more

@@ -8,7 +8,7 @@
  *
  *   owner    the caller owns the struct, all zero before new or load, and what it points to
  *   units    seconds; percent for core consistencies
- *   threads  one calls
+ *   threads  one
  *   errors   0 or a negative ts_code
  */
 #ifndef TS_ENGINE_MODELS_TABLE_H
@@ -57,12 +57,13 @@ struct ts_models_table {
     struct ts_models_rank *rank;
 };
 
-/* A table with `restarts` models of each rank, with seeds seed, seed + 1 and so on. No model is
- * done. */
+/* Makes a table with `restarts` models of each rank and the seeds seed, seed + 1 and so on. No
+ * model is done. */
 int ts_models_table_new(const uint32_t *ranks, uint32_t n_ranks, uint32_t restarts, uint64_t seed,
                         struct ts_models_table *ret, struct ts_err *err);
 
-/* A table with `folds` models of each rank. Each leaves out another fold, and all have one seed. */
+/* Makes a table with `folds` models of each rank. Each holds out another fold, and all have the
+ * same seed. */
 int ts_models_table_new_folds(const uint32_t *ranks, uint32_t n_ranks, uint32_t folds,
                               uint64_t seed, struct ts_models_table *ret, struct ts_err *err);
 

@@ -73,7 +73,7 @@ struct ts_run_listener {
     void *ctx;
 };
 
-/* Describes one model of a run of several models, which share a directory. */
+/* The place of one model in a run of several models, which share a directory. */
 struct ts_run_place {
     const char *out; /* the directory of all models, as the user named it */
     /* the directory where all models are until they are done, with status.json */
@@ -142,11 +142,11 @@ int ts_run_end(struct ts_run *run, int rc, struct ts_err *err);
 /* Whether the run has a state on disk. */
 int ts_run_has_saved(const struct ts_run *run);
 
-/* From now on, status.json describes this model. at_once: how many are computed side by side; 0:
- * this one alone. */
+/* Makes status.json describe this model. at_once: number of models computed side by side; 0: this
+ * one is computed alone. */
 void ts_run_lead(struct ts_run *run, uint32_t at_once);
 
-/* The reason in the record for the end of a run that was not stopped. */
+/* Returns why a run that was not stopped ended, as its record says it. */
 const char *ts_run_why(const struct ts_solver_result *result);
 
 #endif

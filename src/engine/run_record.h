@@ -5,7 +5,7 @@
  *   owner    the caller owns the struct, which is all zero before ts_run_record_start. What its
  *            first part points to must stay valid
  *   units    seconds of a sweep; times of day are local, with the offset from UTC
- *   threads  the one that runs
+ *   threads  the thread of the run
  *   errors   0 or a negative ts_code; if memory for a sweep is lacking, ts_run_record_end fails
  */
 #ifndef TS_ENGINE_RUN_RECORD_H
@@ -61,7 +61,7 @@ struct ts_run_record {
     double mean; /* the mean that is subtracted from observed cells; NaN: no mean is subtracted */
 };
 
-/* The run starts now, on the tensor at `path`. */
+/* Begins the record of a run that starts now, on the tensor at `path`. */
 int ts_run_record_start(struct ts_run_record *r, const char *path, struct ts_err *err);
 
 /* Adds the sweeps of the earlier part of a resumed run. They come before those of this part. */
@@ -69,7 +69,7 @@ void ts_run_record_recall(struct ts_run_record *r, const struct ts_state *from);
 
 void ts_run_record_sweep(struct ts_run_record *r, const struct ts_solver_sweep *s);
 
-/* The run ends now. Returns the text of the record, malloc'ed. ended: "converged", "exact",
+/* Ends the record of a run that ends now. *ret is its text, malloc'ed. ended: "converged", "exact",
  * "iterations", "stopped by SIGINT" and so on. result: NULL if the run was stopped. */
 int ts_run_record_end(const struct ts_run_record *r, const char *ended,
                       const struct ts_solver_result *result, char **ret, size_t *bytes,

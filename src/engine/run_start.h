@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run_start.h - which start a run writes with its result, and where it comes from.
+/* run_start.h - finds the start that a run writes with its result.
  *
  * A start is drawn with the seed, computed by the run, given by the caller, or saved by an earlier
  * part of a resumed run. A given start is read twice: for the run, and for the file. So the caller
@@ -17,7 +17,7 @@
 
 /* Factors that the caller gives to the run. */
 struct ts_run_given {
-    int is_given; /* the run starts from given factors */
+    int is_given; /* whether the run starts from given factors */
     /* Opens the given factors from their beginning, and returns 1. Returns 0 with a message in *err
      * if they no longer exist. from: the run to be resumed, which did not save them; NULL: the run
      * begins anew. */

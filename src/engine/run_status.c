@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writes X.cp.partial/status.json repeatedly. */
+/* Writes X.cp.partial/status.json once a second. */
 #include "engine/run_status.h"
 
 #include <fcntl.h>

@@ -8,7 +8,7 @@
  *   owner    the caller owns the struct, which is all zero before ts_run_status_start. What its
  *            first part points to must stay valid
  *   units    seconds; times of day are local, with the offset from UTC
- *   threads  one calls. Without a second thread the file is written only at the start
+ *   threads  one. Without a second thread the file is written only at the start
  *   errors   none
  */
 #ifndef TS_ENGINE_RUN_STATUS_H
@@ -53,7 +53,7 @@ struct ts_run_status {
     /* identity of `partial`: at the end, another directory may have its name */
     struct ts_file_id own;
     pthread_mutex_t lock;
-    pthread_t thread; /* the thread that writes the file */
+    pthread_t thread; /* the thread that writes the file once a second */
     pthread_cond_t wake;
     int writes, ends;     /* writes: the thread was started; ends: it must end */
     const char *state;    /* "running", ... */
@@ -70,28 +70,28 @@ struct ts_run_status {
     } past[TS_RUN_STATUS_SWEEPS];
 };
 
-/* The run starts. Its first sweep has the number `sweep`, from 1. */
+/* Begins the status of a run. Its first sweep has the number `sweep`, from 1. */
 void ts_run_status_start(struct ts_run_status *s, uint32_t sweep);
 
-/* Mode `mode` (from 1) of the sweep begins. */
+/* Reports that mode `mode` (from 1) of the sweep begins. */
 void ts_run_status_mode(struct ts_run_status *s, uint32_t mode);
 
-/* A sweep is over, and the next one begins. log_likelihood: that of a Poisson model, otherwise
- * NaN. */
+/* Reports that a sweep has ended and the next one begins. log_likelihood: that of a Poisson model,
+ * otherwise NaN. */
 void ts_run_status_sweep(struct ts_run_status *s, uint32_t sweep, double fit, double log_likelihood,
                          double seconds);
 
-/* From now on, n models are computed side by side. */
+/* Reports that from now on n models are computed side by side. */
 void ts_run_status_at_once(struct ts_run_status *s, uint32_t n);
 
-/* A state of the run was saved now. */
+/* Reports that a state of the run was saved now. */
 void ts_run_status_saved(struct ts_run_status *s);
 
 /* Removes the file. To be called before the directory gets its name, or is cleared. */
 void ts_run_status_remove(struct ts_run_status *s);
 
-/* The run is over. state: "stopped", "failed" (with a message), or NULL if it is done. If the
- * directory still exists, the file says so. */
+/* Ends the status of a run. state: "stopped", "failed" (with a message), or NULL if it is done.
+ * With a state, writes the file a last time, if the directory still exists. */
 void ts_run_status_end(struct ts_run_status *s, const char *state, const char *sentence);
 
 #endif
