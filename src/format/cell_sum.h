@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* cell_sum.h - an order-independent checksum of cells: sums of hashes of their indices, value and
- * weight. Two sets of cells with equal sums are the same but for a chance of about 2^-64; a cell
- * that is lost, doubled or changed moves the sum. It guards against mistakes, not against somebody
- * who forges a tensor.
+ * weight. Two sets of cells with equal sums are the same except with a probability of about 2^-64;
+ * a cell that is lost, doubled or changed moves the sum. It guards against mistakes, not against
+ * somebody who forges a tensor.
  *
  * All arithmetic is modulo 2^64. The hash of a cell begins with
  *
@@ -14,8 +14,8 @@
  *     x = (s ^ s >> 32) * ts_mix(101);  x ^= x >> 29;  word[0] = x
  *     y = x * ts_mix(102);              y ^= y >> 32;  word[1] = y      (both factors | 1)
  *
- * The sum of two disjoint sets of cells is the sum of their sums, so threads, processes and parts
- * can add theirs separately.
+ * The sum over two sets of cells together is the sum of their sums, so threads, processes and
+ * parts can compute theirs separately.
  *
  *   units    cells
  *   threads  all functions are pure

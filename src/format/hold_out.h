@@ -2,9 +2,9 @@
 /* hold_out.h - which nonzeros are held out: a fraction of them, chosen by a hash of their rows and
  * a seed.
  *
- * Nothing is stored: whether a nonzero is held out is a function of the tensor, of its cell and of
- * the seed, so that passes over any mode, in any order and by any thread, and `tshard split`, agree
- * on it.
+ * Nothing is stored: whether a nonzero is held out is a function of the tensor, its cell and the
+ * seed. So passes over any mode, in any order and by any thread, agree on it, and so does `tshard
+ * split`.
  *
  *   units    rows are compact ones, in the order of the modes
  *   threads  pure

@@ -77,7 +77,7 @@ struct ts_disk_header {
     double value_bits; /* order-0 entropy of the values, bits per nonzero */
     double value_min, value_max;
     uint32_t value_kind;
-    uint32_t value_bytes;      /* 4 or 8: the type asked for at build */
+    uint32_t value_bytes;      /* 4 or 8: the type requested at build */
     uint32_t n_dict;           /* entries of the dictionary, 0 unless DICT */
     uint32_t block_nnz;        /* TS_BLOCK_NNZ */
     uint32_t partition_blocks; /* TS_PARTITION_BLOCKS */

@@ -336,8 +336,8 @@ void ts_row_names_close(struct ts_row_names *r)
 
 /* ------------------------------------------------------------------ looking up entries */
 
-/* Sets *ret to the byte at position `at` of the table and *n to how many bytes are there: at least
- * one, and for a table in a file at most to the end of its page. */
+/* Points *ret to byte `at` of the table, and sets *n to the number of bytes available there: at
+ * least one, and for a table in a file at most to the end of the page. */
 static int look(struct ts_name_table *t, uint32_t thread, uint64_t at, const char **ret, size_t *n,
                 struct ts_err *err)
 {

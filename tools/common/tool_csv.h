@@ -2,7 +2,7 @@
 /* tool_csv.h - writes cells of a CSV file (RFC 4180), with commas and quotes where needed.
  *
  *   owner    the caller owns the file
- *   errors   errors of writing stay in the FILE; check it at the end
+ *   errors   a failed write stays an error of the FILE, to be checked at its end
  */
 #ifndef TS_TOOLS_TOOL_CSV_H
 #define TS_TOOLS_TOOL_CSV_H

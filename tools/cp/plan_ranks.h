@@ -44,8 +44,8 @@ void plan_ranks_rows(const struct ts_tensor *t, uint32_t rank, uint64_t row_byte
 /* Whether several of the processes are on one machine. */
 int plan_ranks_beside(const struct plan_ranks *p);
 
-/* The seconds of the exchange of a mode that are not hidden behind computing. On CPU cores nothing
- * is hidden. */
+/* Returns the seconds of the exchange of a mode that are not hidden behind computing. On CPU cores
+ * nothing is hidden. */
 double plan_ranks_exposed(const struct plan_ranks *p, uint32_t mode, double computing_s);
 
 #endif

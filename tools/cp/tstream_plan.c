@@ -265,8 +265,8 @@ static int make_plan(const struct ts_engine_conf *conf, struct run_plan *p, stru
     return rc;
 }
 
-/* Plans for the process with the most shards, of several. It uses CPU cores, unless GPUs are asked
- * for. */
+/* Plans one of several processes, the one with the most shards. It uses CPU cores, unless the user
+ * requests GPUs. */
 static int plan_processes(struct ts_engine_conf *ec, const struct ts_tensor *t, struct run_plan *p,
                           struct ts_err *err)
 {

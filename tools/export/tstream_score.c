@@ -356,7 +356,7 @@ static int same_ranks(const struct scoring *s, int rc, struct ts_err *err)
     return tstream_ranks_same(s->view.tensor, text, rc, err);
 }
 
-/* Whether GPUs were asked for. */
+/* Whether the user requested GPUs. */
 static int on_gpus(const struct score_args *args)
 {
     return ts_processor_gpus(&args->processor) > 0;

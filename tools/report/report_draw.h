@@ -5,7 +5,7 @@
  *   owner    the caller owns all of it
  *   units    drawings have coordinates of their own, which a viewBox scales to the width of the
  *            page
- *   errors   errors of writing stay in the FILE; check it at the end
+ *   errors   a failed write stays an error of the FILE, to be checked at its end
  */
 #ifndef TS_TOOLS_REPORT_DRAW_H
 #define TS_TOOLS_REPORT_DRAW_H

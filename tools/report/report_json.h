@@ -5,7 +5,7 @@
  * docs/outputs.md lists the keys. The page (report_template.h) is drawn from this object alone.
  *
  *   owner    the caller owns all of it
- *   errors   errors of writing stay in the FILE; check it at the end
+ *   errors   a failed write stays an error of the FILE, to be checked at its end
  */
 #ifndef TS_TOOLS_REPORT_JSON_H
 #define TS_TOOLS_REPORT_JSON_H

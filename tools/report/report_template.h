@@ -18,8 +18,8 @@
  *   {{@rest}}           used as a path: true except in the first element of the innermost array
  *
  *   owner    the caller owns all of it
- *   errors   errors of writing stay in the FILE; check it at the end. Errors of the template, which
- *            is part of the program, are asserts
+ *   errors   a failed write stays an error of the FILE, to be checked at its end. The template is
+ *            part of the program: asserts check it
  */
 #ifndef TS_TOOLS_REPORT_TEMPLATE_H
 #define TS_TOOLS_REPORT_TEMPLATE_H

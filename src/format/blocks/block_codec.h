@@ -2,9 +2,9 @@
 /* block_codec.h - the unit of packing: up to 256 nonzeros of one mode copy in 32-bit words.
  *
  * The nonzeros of a mode copy are sorted by level 0 (the row), then level 1, up to the leaf, which
- * is level L = order - 1, as in a compressed sparse fibre tree (Smith and Karypis, "Tensor-Matrix
- * Products with a Compressed Sparse Tensor", IA^3 2015). They are cut into blocks that are decoded
- * on their own.
+ * is level L = order - 1. They form a compressed sparse fibre tree (Smith and Karypis,
+ * "Tensor-Matrix Products with a Compressed Sparse Tensor", IA^3 2015). They are cut into blocks
+ * that are decoded on their own.
  *
  * A *flag* of level l at a nonzero says that it starts a new node of the tree there: its index at
  * level l, or at a level above, differs from the nonzero before. At the first nonzero of a block
