@@ -125,8 +125,7 @@ static int take_type(const char *path, const struct opened *o, struct ts_dense_a
     return 0;
 }
 
-/* Checks that the cells are contiguous in the file and unfiltered, and sets offset and sizes of
- * *ret. */
+/* Checks that the file contains the cells contiguously, and sets offset and sizes of *ret. */
 static int take_place(const char *path, const struct opened *o, struct ts_dense_array *ret,
                       struct ts_err *err)
 {
