@@ -57,7 +57,7 @@ struct ts_cells_as {
     double mean;
 };
 
-/* Some rows of X, or a part of the columns of one. */
+/* Cells of X on the device: whole rows, or some columns of a row or of several rows. */
 struct ts_cells_x {
     const void *cell; /* the first cell, at a multiple of its size */
     struct ts_cells_as as;
@@ -103,7 +103,7 @@ ts_gpu_error ts_cells_add(double *to, const double *from, uint64_t elements, uin
 /* The steps of one share among those of `from`, numbered from the first one there. */
 struct ts_cells_part {
     uint64_t first, end;
-    /* whether these steps include the first one of the share, and the last one */
+    /* begins: these steps include the first one of the share; ends: the last one */
     int begins, ends;
 };
 
@@ -198,10 +198,11 @@ static inline uint64_t ts_cells_mark_pitch(uint64_t n_cols)
 ts_gpu_error ts_cells_mark(const struct ts_cells_x *x, const struct ts_cells_places *places,
                            const struct ts_hold_out *hold_out, void *out, ts_gpu_stream stream);
 
-/* Sums for cells that are not held out: count, x, x^2, x m, (x - m)^2. Then the same for held-out
- * cells. */
+/* Sums over the cells that are not held out: their number, x, x^2, x m and (x - m)^2, where x is
+ * the value of a cell and m that of the model. Then the same sums over the held-out cells. */
 #define TS_CELLS_ERRORS 10u
-/* Units have multiples of this many rows and columns, if the array has as many. */
+/* Units (blocks of cells whose errors are summed by one thread block) have multiples of this many
+ * rows and columns, if the array has as many. */
 #define TS_CELLS_ERROR_TILE 64u
 
 /* Sums the errors of a model over the known cells of each unit: sums(unit, :). The model of a cell

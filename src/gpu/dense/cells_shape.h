@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cells_shape.h - how the work on a dense tensor is cut for GPUs. The cuts follow from the tensor
- * and the rank alone, so sums have the same order for any number of devices and any amount of
- * memory.
+/* cells_shape.h - cuts the work on a dense tensor for GPUs. The cuts follow from the tensor and the
+ * rank alone, so sums have the same order for any number of devices and any amount of memory.
  *
  * Rows of the array (format/arrays/dense.h) are cut into chunks of some slabs each, which are sent
  * to a device and computed on at once. If slabs are parts of rows, a chunk is a slab. The chunks
@@ -9,8 +8,7 @@
  * their order.
  *
  *   units    rows and columns of the array; elements
- *   threads  pure
- */
+ *   threads  pure */
 #ifndef TS_GPU_CELLS_SHAPE_H
 #define TS_GPU_CELLS_SHAPE_H
 
@@ -26,7 +24,7 @@ struct ts_cells_shape {
     uint32_t cell_bytes; /* bytes of a cell on the device */
     uint64_t rows, cols;
     uint64_t chunk_rows, chunk_cols, chunk_slabs; /* sizes of a whole chunk */
-    uint64_t n_chunks;                            /* parts of the rows */
+    uint64_t n_chunks;                            /* chunks along the rows */
     uint32_t n_shares;
     uint64_t share[TS_CELLS_SHARES + 1]; /* first chunk of each share, followed by n_chunks */
     struct ts_cells_cut piece; /* division of the rows into pieces for W: steps of chunks */

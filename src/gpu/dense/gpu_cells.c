@@ -219,7 +219,7 @@ static ts_gpu_error compute_outers(struct ts_gpu_cells_job *j, struct ts_gpu_mem
 /* ---- inner modes */
 
 /* Adds the sums of pieces first .. end - 1 in scratch, for columns col .. col + n - 1, to the sums
- * of their shares. A member that is alone has one sum of a share at a time. Once it is complete, it
+ * of their shares. A team of one member has the sum of one share at a time. Once it is complete, it
  * is added to W. */
 static ts_gpu_error add_pieces(const struct ts_gpu *g, const struct ts_gpu_cells *c,
                                struct ts_gpu_member *me, uint64_t first, uint64_t end, uint64_t col,
@@ -539,7 +539,7 @@ void ts_gpu_cells_begin(struct ts_gpu *g, const struct ts_gpu_request *ask)
     c->mean = mean;
 }
 
-/* Returns the product of the cells' values. */
+/* Describes the product of the cells' values, as opposed to that of ones for known cells. */
 static struct ts_gpu_cells_work values_of(struct ts_gpu_cells *c)
 {
     return (struct ts_gpu_cells_work){

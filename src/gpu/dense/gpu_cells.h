@@ -51,7 +51,8 @@ struct ts_gpu_cells_member {
     uint64_t y_end;    /* for rows before this one Y is kept: whole chunks, or all rows */
     int here;          /* the rows up to kept_end are on the device already */
     double *b, *u, *v; /* tables, ld elements a row */
-    /* W; sums of one share, in the memory of b, or with several members of all shares */
+    /* W; the sums of one share, in the memory of b, or those of all shares if there are several
+     * members */
     double *w, *share_sum;
     double *acc;     /* sums of shares of a mode */
     double *scratch; /* Y, its parts and the sums of steps; or W of pieces */
@@ -109,11 +110,12 @@ void ts_gpu_cells_plan(struct ts_gpu *g, uint64_t left);
 void ts_gpu_cells_store(struct ts_gpu *g, struct ts_gpu_member *me);
 uint64_t ts_gpu_cells_chunk_bytes(const struct ts_gpu *g); /* bytes of a chunk on a device */
 uint64_t ts_gpu_cells_y_bytes(const struct ts_gpu *g);     /* bytes of Y that a device keeps */
-double ts_gpu_cells_y_part(const struct ts_gpu *g);        /* share of the rows whose Y is kept */
+double ts_gpu_cells_y_part(const struct ts_gpu *g);        /* part of the rows whose Y is kept */
 uint64_t ts_gpu_cells_host_bytes(const struct ts_backend_conf *conf);
 /* Whether cells are sent from the feed's memory, without conversion. */
 int ts_gpu_cells_direct(const struct ts_dense *d);
-/* Returns the number of steps of a target that are gathered at once. */
+/* Returns the number of steps that are gathered at once for a target (a mode whose MTTKRP is
+ * computed). */
 uint64_t ts_gpu_cells_steps(const struct ts_gpu_cells *c, const struct ts_cells_target *t);
 
 /* Computes from c->shape the sizes of a member's work memory. */
@@ -130,7 +132,7 @@ struct ts_gpu_cells_block {
     uint64_t row, n_rows, col, n_cols, pitch;
 };
 
-/* A product of a pass. */
+/* A product that a pass computes. */
 struct ts_gpu_cells_work {
     /* the object whose tables are used: tables of columns, or of pairs of columns */
     struct ts_gpu_cells *cells;

@@ -178,7 +178,7 @@ void ts_gpu_cells_lay_out(const struct ts_gpu *g, struct ts_gpu_member *me, char
     ts_gpu_cells_pairs_take(g, me, base, used);
 }
 
-/* The number of rows of Y, in whole chunks, that a member can keep in `bytes` bytes. */
+/* Returns the number of rows of Y, in whole chunks, that a member can keep in `bytes` bytes. */
 static uint64_t y_rows_in(const struct ts_gpu_cells *c, uint64_t bytes)
 {
     const struct ts_cells_shape *s = &c->shape;
@@ -186,8 +186,8 @@ static uint64_t y_rows_in(const struct ts_gpu_cells *c, uint64_t bytes)
     return rows >= c->most_rows ? c->most_rows : rows / s->chunk_rows * s->chunk_rows;
 }
 
-/* Most bytes of Y that are kept, if all cells (`all` bytes) stay on the device and `left` bytes
- * are free then. */
+/* Returns the most bytes of Y that are kept, if all cells (`all` bytes) stay on the device and
+ * leave `left` bytes free. */
 static uint64_t y_room(const struct ts_gpu *g, uint64_t all, uint64_t left)
 {
     const uint64_t work = ts_gpu_device_work_bytes(g);

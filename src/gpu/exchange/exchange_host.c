@@ -108,8 +108,8 @@ static uint64_t piece_place(const struct ts_exchange *x, const struct ts_exchang
     return sum;
 }
 
-/* Copies the piece of a part from byte `first` on to `window`, or from there. The spans of a part
- * count as one sequence of bytes. */
+/* Copies the piece of a part that begins at byte `first` between the replica at `base` and
+ * `window`; `kind` gives the direction. The spans of a part count as one sequence of bytes. */
 static ts_gpu_error copy_piece(const struct ts_exchange *x, const struct ts_exchange_part *part,
                                char *base, uint64_t first, char *window, enum cudaMemcpyKind kind,
                                ts_gpu_stream stream)

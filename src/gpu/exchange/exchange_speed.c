@@ -58,8 +58,8 @@ static int check(struct ts_err *err, ts_gpu_error e, const char *what)
 
 /* ---- the thread of one rank; all ranks run in step ---- */
 
-/* A rank that fails aborts the exchange, which frees the others. It then passes the barriers
- * without working. */
+/* Records a failure (rc < 0) of a rank and aborts the exchange, which ends the waits of the other
+ * ranks. The rank then passes the barriers without working. */
 static void note(struct rank *r, int rc)
 {
     int none = 0;

@@ -22,9 +22,10 @@ void ts_exchange_speed_free(struct ts_exchange_speed *s);
 
 const struct ts_exchange *ts_exchange_speed_of(const struct ts_exchange_speed *s);
 
-/* *ns: the median time of a gather of `bytes` in total, from the start of all ranks until every
- * replica is complete. Each rank has one span. The spans have equal lengths or, when `unequal`,
- * rank r has r + 1 shares. Before the timing one gather is compared byte by byte. */
+/* Sets *ns to the median time of a gather of `bytes` in total, from the start of all ranks until
+ * every replica is complete. Each rank has one span. The spans have equal lengths; if `unequal` is
+ * 1, that of rank r is r + 1 times as long as that of rank 0. Before the timing, one gather is
+ * compared byte by byte. */
 int ts_exchange_speed_run(struct ts_exchange_speed *s, uint64_t bytes, int unequal, uint64_t *ns,
                           struct ts_err *err);
 

@@ -28,7 +28,8 @@ struct ts_exchange {
     char note[sizeof((struct ts_err *)0)->text];
 };
 
-/* One way of exchanging; `gather` as in exchange.h, with more than one rank. */
+/* A way of exchanging data between ranks. `gather` is called as ts_exchange_gather is, but only if
+ * there is more than one rank. */
 struct ts_exchange_way {
     enum ts_exchange_kind kind;
     int pushes; /* 1: a gather of a rank writes the other ranks' replicas, not its own */

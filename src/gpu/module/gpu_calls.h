@@ -25,7 +25,8 @@ struct ts_gpu_calls {
 #include "gpu/module/gpu_calls.def"
 #undef GIVE
 #undef DO
-    /* libnccl.so.2 of the package nvidia-nccl-cu13 beside the shared object; NULL: none */
+    /* path of libnccl.so.2 from the package nvidia-nccl-cu13, found beside the shared object; or
+     * NULL */
     const char *nccl;
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The GPU part as a shared object: its note, the function that it exports, and a forwarder for each
- * function of base, format and stream that it calls. A forwarder calls the function of the program
- * or library that has opened the shared object. */
+/* Defines the parts of the shared object that are not in a linked build: its note, the function
+ * that it exports, and a forwarder for each function of src/base, src/format and src/stream that
+ * src/gpu calls. A forwarder calls the function of the program or library that has opened the
+ * shared object. */
 #include "config.h"
 
 #include <stdio.h>

@@ -47,7 +47,8 @@ struct ts_gpu_note_section {
 
 _Static_assert(sizeof TS_GPU_NOTE_OWNER % 4 == 0, "notes begin at multiples of 4");
 
-/* Puts the note into a shared object. Assemblers make a note of a section with such a name. */
+/* Puts the note into a shared object. The assembler makes an ELF note of a section whose name
+ * begins with ".note". */
 #define TS_GPU_NOTE_SECTION(version_, abi_)                                                  \
     __attribute__((section(".note.tstream"), used,                                           \
                    aligned(4))) static const struct ts_gpu_note_section ts_gpu_note_here = { \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Row work outside of passes: copying rows in and out, solves, scaling and Gram matrices of whole
- * factors, on every replica. */
+/* Works on rows outside of passes: copies rows in and out, solves for them, scales columns and
+ * computes Gram matrices of whole factors, on every replica. */
 #include <cuda_runtime.h>
 #include <math.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 #include "gpu/team/gpu_team.h"
 #include "gpu/rows/simplex_kernel.h"
 
-/* Up to this many columns a kernel writes a Gram matrix directly to host memory, entry by entry.
- * Above, it is copied over the link in vectors. */
+/* The most columns with which a kernel writes a Gram matrix directly to host memory, entry by
+ * entry. With more columns, the matrix is copied over the link in vectors. */
 #define WRITTEN_DIRECTLY 64
 
 struct job {
@@ -82,7 +82,8 @@ int ts_gpu_dense_get(void *be, uint32_t mode, uint64_t row, uint64_t n, double *
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, "reading factor rows");
 }
 
-/* Returns the sums of |a| of units, which follow their inner products in row_inner. */
+/* Returns the array of the sums of absolute entries in units (TS_DESCEND_UNIT rows each). It
+ * follows the inner products of the units in row_inner. */
 static double *unit_sizes(const struct ts_gpu_model *of, const struct ts_gpu_replica *my,
                           uint32_t mode)
 {
@@ -226,8 +227,9 @@ int ts_gpu_dense_gram(void *be, uint32_t mode, double *gram, struct ts_err *err)
     return ts_gpu_dense_solve(be, mode, NULL, &(struct ts_row_sums){ .gram = gram }, err);
 }
 
-/* A member that is alone does not wait for the end of scaling. Later readers of the factor wait:
- * `dense` does the scaling itself, and other streams wait for `scaled` (gpu_pass.c). */
+/* Scales the columns of a factor. In a team of one member, it does not wait for the end of scaling.
+ * Later readers of the factor wait: `dense` does the scaling itself, and other streams wait for
+ * `scaled` (gpu_pass.c). */
 static int scale_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     const struct job *j = arg;
@@ -236,7 +238,7 @@ static int scale_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
     const uint64_t n = g->mode[j->mode].n_rows;
     const int by_value = of->ld <= TS_DENSE_BY_VALUE;
     ts_gpu_error e = my->scaling ? cudaEventSynchronize(me->scaled) : cudaSuccess;
-    if (e == cudaSuccess && !by_value) /* host_scale has been read */
+    if (e == cudaSuccess && !by_value) /* the device has read the old host_scale */
         memcpy(my->host_scale, j->from, 8 * (size_t)of->rank);
     if (!by_value)
         TRY(e, ts_dense_copy(my->w, my->host_scale, 8 * (uint64_t)of->ld, me->dense));

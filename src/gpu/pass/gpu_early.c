@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Prefetching: while a pass ends, the shards that the next pass starts with are copied to free
+/* Prefetches shards: while a pass ends, copies the shards that the next pass starts with to free
  * slots. */
 #include <cuda_runtime.h>
 

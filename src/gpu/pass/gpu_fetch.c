@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The shards of a pass that the feed lends: copies to slots, or to the places of shards that stay,
- * and the kernels after each copy. */
+/* Fetches the shards of a pass that the feed lends: copies each to a slot, or to its place if it
+ * stays on the device, and launches its kernels after the copy. */
 #include <cuda_runtime.h>
 
 #include "base/clock.h"
@@ -13,7 +13,8 @@
 struct walk {
     struct ts_gpu_pass *pass;
     struct ts_shard_view lent[TS_GPU_LENT];
-    uint32_t first, n, n_leased; /* n_leased: number of lent shards in slots of the feed */
+    uint32_t first, n, n_leased; /* lent[first] is the oldest of n; n_leased are in slots of the
+                                  * feed */
 };
 
 static int fail(struct ts_err *err, ts_gpu_error e)
@@ -35,8 +36,9 @@ static int return_oldest(struct walk *w, struct ts_err *err)
     return rc;
 }
 
-/* Called before asking for a shard. The feed has one slot more than there are members, so a member
- * may hold only one slot then (stream/feed/feed.h). */
+/* Gives lent shards back to the feed, so that the next one can be asked for. The feed has one slot
+ * more than there are members, so a member that asks may hold only one slot
+ * (stream/feed/feed.h). */
 static int return_some(struct walk *w, struct ts_err *err)
 {
     int rc = 0;
@@ -73,8 +75,8 @@ static void claim(struct ts_gpu_pass *p, uint64_t shard)
     atomic_fetch_sub(&b->left[owner][c], 1);
 }
 
-/* A copy into a slot comes after the kernel that read the slot. Usually that kernel has ended long
- * ago. Then the stream does not wait, and copies follow each other without a pause. */
+/* Makes the copy into a slot wait for the kernel that read the slot last. Usually that kernel has
+ * ended long ago. Then the stream does not wait, and copies follow each other without a pause. */
 static ts_gpu_error wait_for_slot(struct ts_gpu_member *me, const struct ts_gpu_slot *slot,
                                   int *waits)
 {
@@ -83,7 +85,7 @@ static ts_gpu_error wait_for_slot(struct ts_gpu_member *me, const struct ts_gpu_
     return *waits ? cudaStreamWaitEvent(me->copy, slot->used, 0) : e;
 }
 
-/* Enqueues the copy of a lent shard. *there: the event after the copy. */
+/* Enqueues the copy of a lent shard, and sets *there to the event after the copy. */
 static ts_gpu_error copy_shard(struct walk *w, const struct ts_shard_view *view, void *to,
                                const struct ts_gpu_slot *slot, ts_gpu_event *there)
 {
@@ -119,8 +121,8 @@ static uint32_t most_due(const struct ts_gpu_pass *p)
     return half < TS_GPU_STREAMS ? half : TS_GPU_STREAMS;
 }
 
-/* Records an event for the end of the due shards: the last of their streams waits for the
- * others. */
+/* Records an event for the end of the due shards, whose kernels were launched just now: the last of
+ * their streams waits for the others. */
 static ts_gpu_error end_batch(struct ts_gpu_pass *p)
 {
     struct ts_gpu_member *me = p->me;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The end of a pass: rows that shards share, updates that read the old rows, and the Gram
- * matrix. */
+/* Finishes a pass: solves the rows that shards share, makes updates that read the old rows, and
+ * computes the Gram matrix. */
 #include <cuda_runtime.h>
 
 #include "base/trace.h"
@@ -94,7 +94,8 @@ static ts_gpu_error send_after_dense(struct ts_gpu_member *me)
     return e == cudaSuccess ? cudaStreamWaitEvent(me->send, me->ready, 0) : e;
 }
 
-/* Gathers the rows and sums of the units first[i] .. first[i + 1] - 1 that member i computed. */
+/* Gathers the rows and sums of the units (TS_DESCEND_UNIT rows each) first[i] .. first[i + 1] - 1
+ * that member i computed. */
 static int gather_units(struct ts_gpu_product *r, const uint64_t *first, struct ts_err *err)
 {
     struct ts_gpu_pass *p = r->pass;

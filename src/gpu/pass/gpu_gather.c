@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The exchange of rows between members in a pass: the spans of rows of each member, the gathers,
- * and the expected spans of members in other processes. */
+/* Exchanges rows between members in a pass: makes the spans of rows of each member and the gathers,
+ * and computes the spans of members in other processes. */
 #include "gpu/pass/gpu_gather.h"
 
 #include <cuda_runtime.h>

@@ -20,7 +20,8 @@
  * none. */
 int ts_gpu_gather_rows_of(const struct ts_gpu_product *r, uint64_t first, uint64_t last,
                           uint64_t *row, uint64_t *n);
-/* Whether edges of shards are sent. A pass that only judges rows has none. */
+/* Whether edge rows of shards (partial sums of rows that shards share) are sent. Passes that only
+ * add up sums, and passes of MULTIPLY without rounds, send none. */
 int ts_gpu_gather_sends_edges(const struct ts_gpu_product *r);
 /* Finds the next range of consecutive shards that a member computes, at or after *first and before
  * end. Returns 0 if there is none. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The shards that stay on the device, in a pass: their table, and their kernels chunk by chunk. */
+/* Computes the kept shards (those that stay on the device) in a pass: makes their table, and
+ * launches their kernels chunk by chunk. */
 #include <cuda_runtime.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -55,7 +56,7 @@ static int make_table(struct ts_gpu_pass *p, struct ts_err *err)
     return 0;
 }
 
-/* Takes the kept shards of a chunk, which no other member can compute. */
+/* Notes that this member computes the kept shards of a chunk, which no other member can compute. */
 static void take_kept(struct ts_gpu_pass *p, uint32_t c)
 {
     const struct ts_gpu_mode *m = p->mode;
@@ -115,14 +116,14 @@ static int launch_kept(struct ts_gpu_pass *p, uint32_t c, const struct ts_gpu_sh
     TRY(e, ts_gpu_launch_products(p, &s, me->keeping[k]));
     TRY(e, ts_gpu_log_stop(&me->log, me->keeping[k], TS_TRACE_NO_SHARD, 0));
     TRY(e, cudaEventRecord(ended, me->keeping[k]));
-    /* with several members, rows of a chunk are sent first */
+    /* with several members, the data for updates is sent when the first chunk is published */
     if (e == cudaSuccess && p->g->n_members == 1) {
         const int rc = ts_gpu_rows_prepare(p, err);
         if (rc < 0)
             return rc;
     }
     TRY(e, cudaStreamWaitEvent(me->dense, ended, 0));
-    /* the stream `keeping` would fold them only after the next chunk */
+    /* on `dense`, as the stream `keeping` would add the edges only after the next chunk */
     if (e == cudaSuccess && !p->as_graph)
         e = ts_gpu_fold_shards(p, &s, me->dense);
     return e == cudaSuccess ? 0 : fail(err, e);

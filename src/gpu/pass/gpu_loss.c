@@ -123,8 +123,8 @@ static struct ts_gpu_steps steps_of(const struct job *j, const struct ts_gpu_mem
     return s;
 }
 
-/* Returns the number of rows, at most `left`, that fit in `stage` if each takes `each` rows
- * there. */
+/* Returns the number of rows, at most `left`, that fit in `stage` if each of them needs the space
+ * of `each` rows. */
 static uint64_t stage_rows(const struct ts_gpu_model *of, uint32_t each, uint64_t left)
 {
     const uint64_t most = 8 * of->gpu->stage / (each * (uint64_t)of->rank * of->gpu->element);
@@ -214,7 +214,8 @@ static int step_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struc
     return g->n_members > 1 && j->descent->gradient == NULL ? send_rows(j, me, first, err) : 0;
 }
 
-/* Computes the sum of the model, which every member has, and the values of this member's groups. */
+/* Computes the sum of the model over all cells, which is the same on every member, and the values
+ * of this member's groups of rows. */
 static int value_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     struct job *j = arg;
@@ -323,8 +324,8 @@ int ts_gpu_descend(const struct ts_request *of, uint32_t n, uint32_t mode, struc
     return rc;
 }
 
-/* Launches these kernels once, on one row of each mode, so that their code is loaded. The rows are
- * overwritten. */
+/* Launches the kernels of this file once, on one row of each mode, so that their code is loaded.
+ * The rows are overwritten. */
 ts_gpu_error ts_gpu_loss_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                               const struct ts_gpu_mttkrp *args)
 {

@@ -28,8 +28,8 @@ static int fail(struct ts_err *err, ts_gpu_error e)
     return ts_gpu_fail(err, e, "rounds of rows");
 }
 
-/* Returns the model's largest violation on the device, which follows the sums of columns in
- * gram. */
+/* Returns the address on the device of the largest violation of the KKT conditions in the model's
+ * rows. It follows the sums of columns in gram. */
 static double *kkt_of(const struct ts_gpu_model *of, const struct ts_gpu_replica *my)
 {
     return my->gram + of->ld;
@@ -92,7 +92,8 @@ struct job {
     const struct ts_request *of;
     uint32_t n, mode;
     uint32_t at; /* number of the model whose rows are finished and whose sums are fetched */
-    /* TS_WEIGH_SUMS sums for each share; without host memory if no model is judged */
+    /* TS_WEIGH_SUMS sums for each share, for models to be evaluated; without host memory if none
+     * is */
     struct ts_gpu_sums judged;
 };
 
@@ -201,7 +202,7 @@ static int passes(const struct job *j, struct ts_feed *feed, struct ts_backend_t
     return rc;
 }
 
-/* Adds up the sums of all shares by which the model is judged, from all members. */
+/* Adds up the sums of all shares, from all members, that evaluate the fit of the model. */
 static int add_judged(const struct job *j, struct ts_multiply_sums *ret, struct ts_err *err)
 {
     const double *share;
@@ -217,7 +218,8 @@ static int add_judged(const struct job *j, struct ts_multiply_sums *ret, struct 
     return rc;
 }
 
-/* Adds up the sums of a model. Its violation is the largest one of all members of all processes. */
+/* Adds up the sums of a model. Its violation (kkt) is the largest one of all members of all
+ * processes. */
 static int add_up(const struct job *j, struct ts_err *err)
 {
     struct ts_gpu *g = j->g;

@@ -3,10 +3,11 @@
  * device that sums it. Also the errors at all nonzeros, for these models and for models that count
  * held-out cells as zeros.
  *
- * A row inside a unit of a shard is complete after the kernel of the shard. Parts of other rows are
- * then added inside the shard, like edges of products. The parts of the first and last row of a
- * shard are stored in `ends` and sent to all members, and each member solves for these rows. The
- * size of each row is in row_inner, and is sent with the row. */
+ * A warp or a thread block sums a unit (a part of a share, observed_kernel.h). A row inside a unit
+ * is complete after the kernel of the shard. The partial sums of other rows (parts) are then added
+ * inside the shard, like edges of products. The parts of the first and last row of a shard are
+ * stored in `ends` and sent to all members, and each member solves for these rows. The size of each
+ * row is in row_inner, and is sent with the row. */
 #include <cuda_runtime.h>
 #include <math.h>
 #include <stdlib.h>

@@ -23,7 +23,7 @@ struct ts_gpu_request {
     /* the requests, one for each model; `be` is a struct ts_gpu_model */
     const struct ts_request *of;
     int multiplies; /* TS_REQUEST_MULTIPLY: rows have their rounds in this pass */
-    int judges;     /* TS_REQUEST_MULTIPLY: rows are judged after their rounds, if wanted */
+    int judges;     /* TS_REQUEST_MULTIPLY: rows are evaluated after their rounds, if asked for */
 };
 
 /* Whether a pass only sums over nonzeros, and computes no rows. */
@@ -56,8 +56,8 @@ struct ts_gpu_product { /* a model in the pass of a member */
     const struct ts_row_sums *sums; /* NULL if `update` is NULL */
     uint32_t rounds;                /* rounds of rows that are multiplied in this pass */
     struct ts_gpu_mttkrp args;      /* arguments of kernels, without shards */
-    int wide;                       /* factors in float32, products and sums in float64 */
-    int apart;                      /* products are kept apart: ts_gpu_owns */
+    int wide;                       /* 1: factors are float32, products and sums are float64 */
+    int apart;                      /* 1: products are stored apart from the factor (ts_gpu_owns) */
     enum ts_gpu_buffer out;         /* the buffer of the products */
     uint64_t out_bytes;             /* bytes of a row in this buffer */
 };
@@ -93,7 +93,7 @@ struct ts_gpu_pass { /* a member's pass */
     uint32_t n_published, n_sent; /* chunks published; gathers of chunks enqueued */
     uint32_t n_exchanges;         /* groups of gathers enqueued: the same for all members */
     int exchanging;               /* a group has begun and not ended */
-    uint64_t exchanged_bytes;     /* bytes that this member sends in the pass */
+    uint64_t exchanged_bytes;     /* bytes that this member sends in the current group */
     uint64_t nnz, kept_nnz; /* nonzeros that were computed, and the part of them in kept shards */
     /* bytes of shards sent by the host, and the part of them that was prefetched */
     uint64_t bytes, early_bytes;

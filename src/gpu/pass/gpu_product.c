@@ -27,7 +27,7 @@ static void choose_out(struct ts_gpu_product *r, uint32_t mode)
         r->args.out = my->apart;
         return;
     }
-    if (ts_gpu_solves_observed(r)) { /* rows are solved for at once */
+    if (ts_gpu_solves_observed(r)) { /* kernels solve for rows at once, without storing products */
         r->out = TS_GPU_FACTOR;
         r->out_bytes = ts_gpu_row_bytes(r->of);
         r->args.out = my->factor[mode];

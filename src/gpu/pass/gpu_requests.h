@@ -63,15 +63,16 @@ ts_gpu_error ts_gpu_observed_launch(const struct ts_gpu_product *r,
                                     const struct ts_gpu_mttkrp *args, ts_gpu_stream stream);
 ts_gpu_error ts_gpu_observed_fold(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
                                   ts_gpu_stream stream);
-/* Enqueues the rows that several shards share, once all parts have arrived, and on member 0 the
- * copy of `size` to the model's `host`. */
+/* Enqueues the solves for the rows that several shards share, once all parts have arrived, and on
+ * member 0 the copy of `size` to the model's `host`. */
 ts_gpu_error ts_gpu_observed_finish(const struct ts_gpu_product *r);
 void ts_gpu_observed_copy_out(const struct ts_gpu_product *r);
 /* For a dense tensor: enqueues the solution of all rows of the mode. Part e belongs to row row[e],
  * for an even number of parts. */
 ts_gpu_error ts_gpu_observed_solve(const struct ts_gpu_product *r, const double *part,
                                    const uint32_t *row);
-/* Launches the same kernel once, for row 0 of a model, so that its code is loaded. */
+/* Launches the kernel of ts_gpu_observed_solve once, for row 0 of a model, so that its code is
+ * loaded. */
 ts_gpu_error ts_gpu_observed_solve_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                                         const double *part, const uint32_t *row);
 /* Enqueues the errors at the nonzeros of a launch's shards. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Complete rows in a pass: solves for them and sends them to the other members, chunk by chunk. */
+/* Solves for the complete rows in a pass, and sends them to the other members, chunk by chunk. */
 #include <cuda_runtime.h>
 
 #include "base/trace.h"
@@ -170,7 +170,7 @@ int ts_gpu_rows_advance(struct ts_gpu_pass *p, struct ts_err *err)
         else if (p->g->comm != NULL) /* other processes expect the chunks in their order */
             break;
     }
-    /* such gathers are made at the end of the pass */
+    /* a gather that blocks the host is made at the end of the pass */
     if (rc < 0 || ts_exchange_blocks(p->g->exchange))
         return rc;
     return ts_gpu_rows_send(p, err);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Scores on GPUs: sums of residuals at all nonzeros, and for each slice of a mode.
  *
- * A pass leaves the sums of shares and of slices on the device that computed them. The sums of a
- * slice inside a unit of a share are complete. Sums of the first and last slice of each unit are
- * added on the host, in the order of the file. */
+ * A pass leaves the sums of shares and of slices on the device that computed them. A warp sums a
+ * unit, a fourth of a share. The sums of a slice inside a unit are complete. Sums of the first and
+ * last slice of each unit are added on the host, in the order of the file. */
 #include <cuda_runtime.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ struct job {
     uint32_t turn; /* the member whose sums are being fetched */
     /* for each share of the mode: sums of all members, and of one member */
     struct ts_score_share *share, *share_here;
-    struct ts_score_sums *part, *part_here; /* 2 parts for each unit */
+    struct ts_score_sums *part, *part_here; /* 2 partial sums (parts) for each unit */
     uint32_t *row, *row_here;               /* the rows that parts belong to */
     /* for each row: sums of all members, and PIECE sums of one member */
     struct ts_score_sums *slice, *piece;

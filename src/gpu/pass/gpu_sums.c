@@ -68,7 +68,7 @@ static double *device_of(const struct job *j, uint32_t k, const struct ts_gpu_me
     return j->pass->of(&me->replica[of->number]);
 }
 
-/* Waits for the work on `dense`. Returns 0, or the failure e or of the wait. */
+/* Waits for the work on `dense`. Returns 0, or the failure: e, or that of the wait. */
 static int end(const struct job *j, struct ts_gpu_member *me, ts_gpu_error e, struct ts_err *err)
 {
     TRY(e, cudaStreamSynchronize(me->dense));
@@ -93,7 +93,7 @@ static int fetch_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
     return end(j, me, ts_gpu_sums_fetch(&j->sums, me, device_of(j, j->at, me)), err);
 }
 
-/* Fetches and adds one model after another, because they use the same arrays. */
+/* Fetches and adds the sums of one model after another, because they use the same arrays. */
 static int fetch_all(struct job *j, struct ts_err *err)
 {
     const struct ts_gpu_sums *s = &j->sums;

@@ -53,7 +53,8 @@ static void name_lanes(const struct ts_gpu *g)
     }
 }
 
-/* Opens the exchange between all members, after the devices. */
+/* Opens the exchange between all members (GPUs of the team). To be called after the devices are
+ * opened. */
 static int open_exchange(struct ts_gpu *g, const struct ts_backend_conf *conf, struct ts_err *err)
 {
     const enum ts_exchange_kind kind = (enum ts_exchange_kind)conf->exchange;
@@ -72,8 +73,8 @@ static int open_exchange(struct ts_gpu *g, const struct ts_backend_conf *conf, s
                : ts_exchange_new(conf->device, g->n_members, kind, conf->stop, &g->exchange, err);
 }
 
-/* Allocates all memory except that for shards, so that the memory taken so far can be measured.
- * Takes a second or two with several devices. */
+/* Opens the devices of this process: allocates all device memory except that for shards, so that
+ * the caller can measure how much is in use. Takes a second or two with several devices. */
 static int open_devices(struct ts_gpu *g, const struct ts_backend_conf *conf,
                         struct ts_gpu_budget *b, struct ts_err *err)
 {
@@ -192,7 +193,8 @@ static const struct ts_gpu *gpu_of(const void *be)
     return ((const struct ts_gpu_model *)be)->gpu;
 }
 
-/* Returns the bytes of the host arrays for sums of shares and slices. */
+/* Returns the bytes of the host arrays for the score sums of shares (the nonzeros of one thread
+ * block) and of slices, for the mode that needs the most. */
 static uint64_t scores_bytes(const struct ts_backend_conf *conf)
 {
     const int slices = ts_has_capability(conf->needs, TS_CAN_SLICES);
@@ -250,7 +252,8 @@ static uint32_t gpu_groups(const void *be)
     return g->cells != NULL && g->cells->pairs != NULL ? g->cells->pairs->n_groups : 0;
 }
 
-/* The feed leaves out shards of other processes. */
+/* Sets which shards the feed gives to each member of this process, and which stay on the devices.
+ * The feed skips shards of other processes. */
 static void gpu_deal(void *be, struct ts_feed_deal *ret)
 {
     struct ts_gpu *g = ((struct ts_gpu_model *)be)->gpu;
@@ -292,15 +295,15 @@ static int gpu_pin(void *ctx, void *addr, size_t bytes, struct ts_err *err)
 static void gpu_unpin(void *ctx, void *addr)
 {
     struct ts_gpu *g = ((struct ts_gpu_model *)ctx)->gpu;
-    /* waits for prefetch copies of a mode whose pass does not follow */
+    /* prefetch copies may still read the memory, if no pass over their mode has followed */
     for (uint32_t i = g->first_here; i < g->first_here + g->n_here; i++)
         if (cudaSetDevice(g->member[i].device) == cudaSuccess)
             (void)cudaStreamSynchronize(g->member[i].copy);
     (void)cudaHostUnregister(addr);
 }
 
-/* Uses the memory that `open` has reserved for the modes of conf's own_rows, so that budgets stay
- * valid. */
+/* Sets the modes whose products are stored apart from the factor, because their updates read the
+ * old rows. Fails if a mode has more rows than `open` has reserved memory for. */
 static int gpu_own_rows(void *be, uint32_t modes, struct ts_err *err)
 {
     struct ts_gpu *g = ((struct ts_gpu_model *)be)->gpu;
@@ -380,11 +383,11 @@ static uint32_t most_solved(const struct ts_backend_conf *conf)
     return most;
 }
 
-/* For models of observed cells of a dense tensor, a thread block must hold the Gram matrix of a
- * row. */
+/* Returns the highest supported rank. For models of observed cells of a dense tensor, a thread
+ * block must hold the Gram matrix of a row. */
 static uint32_t gpu_most_rank(const struct ts_backend_conf *conf)
 {
-    /* requests whose rows are not solved for */
+    /* capabilities that need no solves for rows */
     const uint32_t unsolved = TS_ROWS_BY_LOSS | TS_CAN(SCORES);
     if (ts_has_capability(conf->needs, TS_CAN_OBSERVED))
         return conf->tensor != NULL && conf->tensor->dense != NULL
@@ -398,8 +401,8 @@ static void *gpu_model(void *be, uint32_t k)
     return &((struct ts_gpu_model *)be)->gpu->model[k];
 }
 
-/* Computes SCORES for one model after another, because the rows of slices' parts are in memory that
- * models share. */
+/* Computes SCORES for one model after another, because all models share the array of the row
+ * numbers of slices' partial sums. */
 static int scores_in_turn(const struct ts_request *r, uint32_t n, uint32_t mode,
                           struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
 {
@@ -436,7 +439,7 @@ static int gpu_pass(const struct ts_request *requests, uint32_t n, uint32_t mode
     return ts_backend_check(&ts_backend_gpu, 1u << ts_request_takes(requests[0].kind), err);
 }
 
-/* More host memory would not make any call faster. */
+/* Returns 0 bytes, because more host memory would not make any call faster. */
 static uint64_t gpu_wish(const struct ts_backend_conf *conf)
 {
     (void)conf;

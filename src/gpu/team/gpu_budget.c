@@ -21,10 +21,12 @@
 /* Part of a budget that is not used: CUDA allocates in pieces of 2 MiB. */
 #define ROUNDING_BYTES (UINT64_C(4) << 20)
 
-/* Most host memory for reading ahead, beside the memory of shards that stay. */
+/* Most bytes of host memory in which the feed reads ahead, in addition to the shards that it
+ * keeps. */
 #define AHEAD_BYTES (UINT64_C(256) << 20)
 
-/* A larger measurement is not used, since another process has started or ended meanwhile. */
+/* The largest measurement that is used, in bytes. If more is measured, another process has started
+ * or ended meanwhile. */
 #define MOST_DRIVER_BYTES (UINT64_C(4) << 30)
 
 static int check(struct ts_err *err, ts_gpu_error e, const char *what)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpu_budget.h - the memory of each device that a backend may use, and the part of it for shards.
+/* gpu_budget.h - computes how much memory of each device a backend may use, and how much of it is
+ * for shards.
  *
  * A budget is checked before anything is allocated. After everything except shards was allocated,
  * the driver's memory is measured, and the rest is for shards.
@@ -26,8 +27,9 @@ void ts_gpu_budget_open(const struct ts_gpu *g, const struct ts_backend_conf *co
                         struct ts_gpu_budget *ret);
 void ts_gpu_budget_close(struct ts_gpu_budget *b);
 
-/* Returns the bytes of each device for factors, sums and shards, before it is opened. Without a
- * budget, and if NVML does not answer, there is no limit (UINT64_MAX). Makes no context. */
+/* Estimates the bytes that each device has for factors, sums and shards, before the device is
+ * opened. Without a budget, and if NVML does not answer, there is no limit (UINT64_MAX). Makes no
+ * context. */
 uint64_t ts_gpu_budget_guess(const struct ts_gpu *g, const struct ts_backend_conf *conf);
 
 /* Checks the budget before anything is allocated, so that a failure costs no time. */

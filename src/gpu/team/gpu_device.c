@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A member's device: its memory, streams and events, and tables that are sent once. */
+/* Opens and closes a member's device (a GPU of the team): its memory, streams and events, and the
+ * tables that are sent to it once. */
 #include <cuda_runtime.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,10 +38,10 @@ static ts_gpu_error send_constants(const struct ts_gpu *g, struct ts_gpu_member 
     return e;
 }
 
-/* Stream priorities. Work that other members wait for has priority over work that fills the GPU.
- * When a thread block ends, a block of the waiting kernel with the highest priority takes its
- * place. So during a kernel over thousands of kept partitions, rows of a finished chunk are solved
- * and sent, and streamed shards are computed on, which frees their slots. */
+/* Makes the streams of a member. Work that other members wait for has priority over work that fills
+ * the GPU. When a thread block ends, a block of the waiting kernel with the highest priority takes
+ * its place. So during a kernel over thousands of kept partitions, rows of a finished chunk are
+ * solved and sent, and streamed shards are computed on, which frees their slots. */
 static ts_gpu_error make_streams(struct ts_gpu_member *me)
 {
     int least, greatest, middle;

@@ -30,12 +30,13 @@ int ts_gpu_device_warm(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, st
 
 /* ---- gpu_update.c */
 /* Sends the data of a row update to the model's device memory `w`: the matrix and, if the update
- * reads the old rows, the table of columns. For SIMPLEX, also sends the inverse. */
+ * reads the old rows, the table of columns (descend_kernel.h). For TS_ROW_SIMPLEX, also sends the
+ * inverse that ADMM multiplies by. */
 ts_gpu_error ts_gpu_device_send_update(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                                        const struct ts_row_update *update);
 
 /* Returns the arguments of a model's MTTKRPs that are the same in all passes: values and weights of
- * the tensor, the stride of rows, and the memory for edges. */
+ * the tensor, the stride of rows, and the memory for edge rows (edge_kernel.h). */
 struct ts_gpu_mttkrp ts_gpu_device_args(const struct ts_gpu_model *of,
                                         const struct ts_gpu_member *me);
 

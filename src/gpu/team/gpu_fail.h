@@ -10,8 +10,8 @@
 #include "base/err.h"
 #include "gpu/team/gpu_types.h"
 
-/* One of several steps: makes the call unless an earlier step has failed. e, a ts_gpu_error
- * (gpu_types.h), keeps the first failure. */
+/* Makes a call unless an earlier one has failed. e, a ts_gpu_error (gpu_types.h), keeps the first
+ * failure. */
 #define TRY(e, call)      \
     do {                  \
         if ((e) == 0)     \

@@ -19,7 +19,8 @@ static int is_of(const struct ts_gpu_graph *graph, const struct ts_gpu_graph_key
            graph->key.out == key->out && graph->key.flags == key->flags;
 }
 
-/* Only this stream is captured, because other threads keep using their devices meanwhile. */
+/* Records the kernels that `enqueue` puts on the stream. The capture is relaxed, because other
+ * threads use their devices meanwhile. */
 static ts_gpu_error record(struct ts_gpu_graph *graph, ts_gpu_stream stream,
                            ts_gpu_error (*enqueue)(void *ctx), void *ctx)
 {

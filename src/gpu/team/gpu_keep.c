@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Balancing: moves the boundaries between the members' ranges, and kept shards with them. */
+/* Balances the work of members (GPUs of the team): moves the boundaries between their ranges of
+ * shards, and with them the kept shards (those that stay on a device). */
 #include <cuda_runtime.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,8 @@ struct gift {
 struct move {
     struct ts_gpu *g;
     uint32_t mode;
-    /* number of places to be freed, which are listed at the end of free_place */
+    /* for each member: number of places to be freed, which are listed at the end of its
+     * free_place */
     uint64_t freed[TS_MAX_TEAM];
     ts_gpu_error e;
     struct gift *gift;
@@ -123,8 +125,8 @@ static uint64_t count_gifts(const struct move *v, uint64_t k, uint64_t *bytes)
     return n;
 }
 
-/* Copies gifts of members of this process into the buffer, or (out) from the buffer to receivers in
- * this process. */
+/* Copies gifts of members of this process into the buffer or, if `out` is 1, from the buffer to
+ * receivers in this process. */
 static ts_gpu_error copy_gifts(const struct move *v, uint64_t k, uint64_t n, char *buffer, int out)
 {
     struct ts_gpu *g = v->g;
@@ -162,7 +164,7 @@ static int send_gifts(const struct move *v, uint64_t k, uint64_t n, char *buffer
     return v->g->comm->ops->move(v->g->comm, buffer, move, (uint32_t)n, err);
 }
 
-/* Sends all gifts, of all processes. */
+/* Sends all gifts (kept shards that move between processes). All processes call it. */
 static int hand_over(struct move *v, struct ts_err *err)
 {
     struct ts_gpu *g = v->g;
@@ -223,7 +225,7 @@ static int move_all(struct move *v, const uint64_t *want, struct ts_err *err)
     ts_gpu_error e;
     int rc = 0;
     memcpy(before, m->first, sizeof before);
-    /* moves only shards that i - 1 and i had before this call */
+    /* moves only shards that members i - 1 and i had before this call */
     for (uint32_t i = 1; i < g->n_members; i++)
         move_boundary(v, i, want[i],
                       m->first[i - 1] > before[i - 1] ? m->first[i - 1] : before[i - 1],

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Divides one allocation of a member among everything except its shards. */
+/* Divides one allocation of device memory among all arrays of a member except its shards. */
 #include "gpu/rows/dense_kernel.h"
 #include "gpu/sparse/edge_kernel.h"
 #include "gpu/sparse/errors_kernel.h"
@@ -31,7 +31,7 @@ struct sizes {
     uint64_t shares, shards, rows;
 };
 
-/* Lays out the memory of a model with another loss than least squares. */
+/* Lays out the memory of a model whose loss is not least squares. */
 static void lay_out_loss(const struct ts_gpu_model *of, const struct sizes *most,
                          struct ts_gpu_replica *my, char *base, uint64_t *used)
 {
@@ -100,9 +100,9 @@ static void lay_out_model(const struct ts_gpu_model *of, const struct sizes *mos
     my->inner = base == NULL ? NULL : my->gram + square;
 }
 
-/* Returns the array for the rows of a model's parts of observed cells. Models may have different
- * units, so each model after the first has its own array. The first model, and models without such
- * parts, use the member's edge_row. */
+/* Returns the array for the row numbers of a model's partial sums over observed cells. The number
+ * of these depends on the model's units (parts of a share), so each model after the first has its
+ * own array. The first model, and models without such sums, use the member's edge_row. */
 static uint32_t *lay_out_edge_rows(const struct ts_gpu_model *of, const struct ts_gpu_member *me,
                                    uint64_t shares, char *base, uint64_t *used)
 {

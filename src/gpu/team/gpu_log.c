@@ -10,8 +10,9 @@
 #include "base/trace.h"
 #include "gpu/team/gpu_fail.h"
 
-/* Marks checked for each shard, which adds one or two marks. A check takes a microsecond or two.
- * Checks are spread over the pass, so that copies never wait for the host. */
+/* Most marks (pairs of timing events) that are checked for each shard, which adds one or two. A
+ * check takes a microsecond or two. Checks are spread over the pass, so that copies never wait for
+ * the host. */
 #define LOOKS 4
 
 #define NOT_SEEN UINT64_MAX
@@ -78,9 +79,9 @@ static void add_span(struct ts_gpu_spans *s, const struct ts_gpu_span *span)
     s->at[s->n++] = *span;
 }
 
-/* To be called when the host sees that work has ended, `ns` after the base event. This gives an
- * upper bound of the time of the base, which the host cannot observe itself, as another process may
- * have used the GPU then. */
+/* Updates the upper bound of the time of the base event. To be called when the host sees that work
+ * has ended, which did so `ns` after the base. The host cannot observe the base itself, as another
+ * process may have used the GPU then. */
 static void seen(struct ts_gpu_log *log, uint64_t ns)
 {
     const uint64_t base_ns = ts_clock_ns() - ns;

@@ -25,7 +25,7 @@
 enum ts_gpu_work { TS_GPU_COPY, TS_GPU_KERNEL, TS_GPU_SOLVE, TS_GPU_EXCHANGE, TS_GPU_WORKS };
 
 enum {
-    TS_GPU_MARKS = 384, /* marks in a log: the most pieces of running work */
+    TS_GPU_MARKS = 384, /* marks in a log: the most pieces of work that are timed at once */
     /* marks reserved for work other than shards: six for each of 32 models at the end of a pass */
     TS_GPU_MARKS_SPARE = 192,
 };
@@ -33,9 +33,9 @@ enum {
 struct ts_gpu_span {
     uint64_t start_ns, end_ns;
     const char *what;      /* text that stays valid longer than the log */
-    uint32_t lane;         /* lane of the trace, within those of the GPU */
+    uint32_t lane;         /* lane of the trace, counted from the first lane of the GPU */
     uint64_t free_ns;      /* for a copy: time at which its slot was free; 0: before start_ns */
-    uint64_t shard, bytes; /* TS_TRACE_NO_SHARD, 0: none; for an exchange, shard is its number */
+    uint64_t shard, bytes; /* shard or exchange number, and bytes; TS_TRACE_NO_SHARD, 0: none */
 };
 
 struct ts_gpu_spans {
@@ -47,7 +47,7 @@ struct ts_gpu_mark {
     ts_gpu_event start, end, began;
     enum ts_gpu_work work; /* TS_GPU_COPY: the mark has only `copy`, and `start` is not recorded */
     struct ts_gpu_span span; /* its times are set after it has ended */
-    struct ts_gpu_span copy; /* the copy that `start`, or `end`, waits for; `what` is NULL: none */
+    struct ts_gpu_span copy; /* a copy that ended before `start`, or `end`; `what` NULL: none */
     int copy_timed;          /* 1: `began` was recorded when its slot was free */
 };
 
@@ -123,8 +123,9 @@ void ts_gpu_spans_line_up(struct ts_gpu_spans *s);
 /* Cuts off the part of each copy before from_ns. To be called after ts_gpu_log_end. */
 void ts_gpu_log_clip(struct ts_gpu_log *log, uint64_t from_ns);
 
-/* busy: returns the length of the union of some kinds of work (sum of 1 << work). alone: returns
- * the length of the part of `work` in which no work of `besides` ran. The spans must be sorted. */
+/* ts_gpu_log_busy returns the length of the union of all spans of some kinds of work (`works`: the
+ * sum of 1 << kind). ts_gpu_log_alone returns the length of the part of `work` in which no work of
+ * the kinds `besides` ran. The spans must be sorted. */
 uint64_t ts_gpu_log_busy(const struct ts_gpu_log *log, unsigned works);
 uint64_t ts_gpu_log_alone(const struct ts_gpu_log *log, enum ts_gpu_work work, unsigned besides);
 

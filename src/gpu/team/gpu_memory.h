@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpu_memory.h - how much memory of a device is in use, as nvidia-smi shows it.
+/* gpu_memory.h - reads how much memory of a device is in use, as nvidia-smi shows it.
  *
  * A budget of GPU memory covers all memory that the process takes on a device. That is more than
  * cudaMalloc gives: the context, the code of kernels, streams and NCCL's buffers take some hundred

@@ -7,8 +7,8 @@
 #include "gpu/team/gpu_device.h"
 #include "gpu/team/gpu_plan.h"
 
-/* The memory that n models take on a device: with the fewest slots, and with all shards on the
- * device. */
+/* Bytes that n models take on a device: `least` with two slots for streamed shards, `most` with all
+ * shards on the devices. */
 struct taken {
     uint64_t least, most;
 };

@@ -9,11 +9,11 @@
 #include "gpu/team/gpu_plan.h"
 #include "stream/balance.h"
 
-/* Device memory through which rows pass when they are converted to or from float64. */
+/* Bytes of device memory for rows that are being converted to or from float64. */
 #define STAGE_BYTES (UINT64_C(16) << 20)
 
-/* Bytes that a link transfers in a third of a millisecond, the shortest time of the end of a
- * pass. */
+/* Bytes that the link to the host transfers in a third of a millisecond, the shortest time that the
+ * work on rows takes at the end of a pass. */
 #define END_BYTES (UINT64_C(16) << 20)
 
 static uint64_t more(uint64_t a, uint64_t b)
@@ -107,9 +107,10 @@ static int make_board(struct ts_gpu *g, struct ts_err *err)
     for (uint32_t m = 0; m < g->tensor->order; m++)
         most = more(most, g->mode[m].n_shards);
     g->board.taken = malloc(most + 1);
-    /* Memory for the spans of rows, inner products and edges of each model: one for each range of
-     * consecutive shards that a member computes. There are at most as many ranges as shards. Shards
-     * that other members have taken are counted for those. */
+    /* Memory for spans (the offset and bytes of data to send) of each model: one span of rows, one
+     * of inner products and one of edge rows for each run of consecutive shards that a member
+     * computes. There are at most as many runs as shards. A shard that another member has taken
+     * counts for that member. */
     for (uint32_t i = 0; i < g->n_members && g->board.taken != NULL; i++) {
         g->board.span[i] = malloc((3 * most * g->n_models + 1) * sizeof **g->board.span);
         if (g->board.span[i] == NULL)
@@ -142,7 +143,8 @@ static int make_models(struct ts_gpu *g, const struct ts_backend_conf *conf, str
     return 0;
 }
 
-/* Returns the elements of a member's `stage`: whole rows, at most as many as the factors have. */
+/* Returns the elements of a member's `stage`: whole rows, at most as many as the largest factor
+ * has. */
 static uint64_t stage_elements(const struct ts_gpu *g, uint64_t most_rows)
 {
     uint64_t ret = 0;
@@ -150,7 +152,7 @@ static uint64_t stage_elements(const struct ts_gpu *g, uint64_t most_rows)
         const uint32_t rank = g->model[k].rank;
         const uint64_t n = STAGE_BYTES / (8 * (uint64_t)rank);
         ret = more(ret, (n < most_rows ? n : most_rows) * rank);
-        /* room for the two moments of a row */
+        /* room for the two moments of a row in a step of Adam */
         ret = more(ret, g->descends ? 2 * (uint64_t)rank : 0);
     }
     return ret;
@@ -207,8 +209,8 @@ void ts_gpu_plan_free(struct ts_gpu *g)
     free(g->model);
 }
 
-/* For one member: keeps the same share of every mode, from the mode's first shard on, packed
- * without gaps. */
+/* For a team of one member: keeps the same fraction of every mode, from the mode's first shard on,
+ * and stores the shards without gaps. all: bytes of all shards; left: bytes of memory. */
 static void pack(struct ts_gpu *g, uint64_t all, uint64_t left)
 {
     uint64_t used = 0;
@@ -233,9 +235,9 @@ static void pack(struct ts_gpu *g, uint64_t all, uint64_t left)
     g->store_bytes = g->n_slots * g->slot_bytes + used;
 }
 
-/* For several members: all places have the same size, so that a shard fits in any free place. Each
- * member keeps the middle of its range, so that small moves of a boundary affect only streamed
- * shards. */
+/* For a team of several members: keeps the fraction n_keep / most of each range. All places have
+ * the same size, so that a shard fits in any free place. Each member keeps the middle of its range,
+ * so that small moves of a boundary affect only streamed shards. */
 static void place(struct ts_gpu *g, uint64_t n_keep, uint64_t most)
 {
     for (uint32_t i = 0; i < g->n_members; i++) {
@@ -258,8 +260,8 @@ static void place(struct ts_gpu *g, uint64_t n_keep, uint64_t most)
     g->store_bytes = g->n_slots * g->slot_bytes + g->n_places * g->place_bytes;
 }
 
-/* Returns the number of slots whose shards are sent over the link during the end of a pass, in
- * which rows are read and written some five times, at forty times the link's speed. */
+/* Returns the number of slots whose shards the link transfers during the end of a pass. The end
+ * reads and writes all rows some five times, at forty times the link's speed. */
 static uint64_t slots_for_rows(const struct ts_gpu *g)
 {
     uint64_t most = 0;
@@ -273,7 +275,8 @@ static uint64_t slots_for_rows(const struct ts_gpu *g)
     return (most / 8 + END_BYTES) / ts_gpu_plan_largest(g) * 4 / 3;
 }
 
-/* Chooses slots for half of the memory, and more if the end of a pass takes long. */
+/* Sets the number of slots (buffers for streamed shards), and subtracts their bytes from *left.
+ * They get half of the memory, or more if the end of a pass takes long. */
 static void choose_slots(struct ts_gpu *g, uint64_t *left)
 {
     const uint64_t fit = *left / ts_gpu_plan_largest(g);

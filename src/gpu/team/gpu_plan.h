@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpu_plan.h - plans of the GPU backend: sizes, the number of models, the shards that stay on each
- * device, and the ranges of members.
+/* gpu_plan.h - plans the memory and the work of the GPU backend: sizes, the number of models, the
+ * shards that stay on each device, and the ranges of members.
  *
  *   owner    ts_gpu_plan_free frees everything that ts_gpu_plan_new allocates
  *   threads  called by the thread that calls the backend, between jobs
  *   errors   0 or a negative ts_code
- * */
+ */
 #ifndef TS_GPU_GPU_PLAN_H
 #define TS_GPU_GPU_PLAN_H
 

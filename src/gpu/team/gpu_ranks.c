@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several processes that form one team: the numbers of their members, and decisions that they take
- * together.
+/* Numbers the members (GPUs) of several processes that form one team, and makes decisions that all
+ * processes share.
  *
- * Between `agree` and the next collective of the comm, no step may fail. So a process that has
+ * Between `agree` and the next collective call of the comm, no step may fail. So a process that has
  * failed always meets the others in `agree`. During a pass, processes poll for failures of others
  * (gpu_team.c). */
 #include <cuda_runtime.h>
@@ -18,7 +18,8 @@
 #include "gpu/team/gpu_fail.h"
 #include "gpu/team/gpu_team.h"
 
-/* Time that a failing process has to report its failure, after NCCL has noticed its silence. */
+/* Nanoseconds in which a failing process has to report its failure, after NCCL has noticed its
+ * silence. */
 #define WORD_NS UINT64_C(2000000000)
 
 static int gather(struct ts_gpu *g, void *array, const uint64_t *byte, struct ts_err *err)
@@ -33,8 +34,8 @@ static int too_many(uint32_t n, struct ts_err *err)
     return ts_fail(err, TS_ELIMIT, "%u processes have more than %u GPUs together", n, TS_MAX_TEAM);
 }
 
-/* Gathers the numbers of members of all processes into first_of. All processes get the same
- * result. */
+/* Sets first_of[p] to the number of the first member of process p, from the numbers of members that
+ * all processes have. All processes get the same result. */
 static int count_members(struct ts_gpu *g, uint32_t n_here, struct ts_err *err)
 {
     const uint32_t n = g->comm->n;
@@ -106,7 +107,8 @@ static int check_names(const struct ts_gpu *g, struct ts_err *err)
     return 0;
 }
 
-/* Gathers the cards of all devices. rc: the result of earlier steps of this process. */
+/* Gathers the cards (descriptions) of all devices. rc: the result of earlier steps of this
+ * process. */
 static int share_cards(struct ts_gpu *g, const int *device, int rc, struct ts_err *err)
 {
     uint64_t first[TS_MAX_TEAM + 1];
@@ -195,7 +197,7 @@ int ts_gpu_ranks_share(const struct ts_gpu *g)
     return 0;
 }
 
-/* The result of a process for a number of models: TS_ELIMIT with its message, or 0. */
+/* The result of a process in a step of opening: TS_ELIMIT with its message, or 0. */
 struct limit {
     int rc;
     char text[500];
@@ -237,7 +239,7 @@ int ts_gpu_ranks_least(struct ts_gpu *g, uint64_t *x, struct ts_err *err)
     int rc;
     if (g->comm == NULL)
         return 0;
-    for (uint32_t p = 0; p <= g->comm->n; p++) /* every process has at least one member */
+    for (uint32_t p = 0; p <= g->comm->n; p++) /* no overflow: every process has a member */
         byte[p] = p * sizeof *all;
     all[g->comm->rank] = *x;
     rc = gather(g, all, byte, err);
@@ -288,7 +290,7 @@ int ts_gpu_ranks_end(struct ts_gpu *g, int rc, struct ts_err *err)
         rc = ts_fail(err, TS_ESTOP, "another rank has stopped");
     rc = g->comm->ops->agree(g->comm, rc, err);
     g->ended = rc < 0;
-    /* the other processes may be gone, so it cannot be closed together */
+    /* the other processes may be gone, but closing the exchange would need all of them */
     if (rc < 0 && g->exchange != NULL)
         ts_exchange_abort(g->exchange);
     return rc;

@@ -71,7 +71,7 @@ enum {
     TS_GPU_KEPT_STREAMS = 2,
     TS_GPU_LENT = 4,   /* shards being copied from host memory: enough to keep the link busy */
     TS_GPU_CHUNKS = 6, /* most parts into which a member's range is divided for sending */
-    /* most models at once, with which the time of a pass for the tensor itself is small */
+    /* most models at once: with so many, reading the tensor takes a small part of a pass */
     TS_GPU_MODELS = 32,
 };
 
@@ -79,12 +79,12 @@ enum {
 struct ts_gpu_mode {
     const struct ts_disk_shard *shard;
     uint64_t n_shards, n_rows;
-    uint32_t share_blocks;            /* blocks of a share: ts_mttkrp_share_blocks */
+    uint32_t share_blocks;            /* blocks of nonzeros in a share (one thread block) */
     uint64_t n_shares, *first_share;  /* for each shard: shares before it */
     uint64_t first[TS_MAX_TEAM + 1];  /* member i has the shards first[i] .. first[i + 1] - 1 */
     uint64_t passed[TS_MAX_TEAM + 1]; /* the ranges of the last pass */
-    uint64_t version;    /* version of the members below, from which tables on devices are made */
-    unsigned char *keep; /* for each shard: it stays with the member of its range */
+    uint64_t version;       /* version of the fields below, recorded by tables on devices */
+    unsigned char *keep;    /* for each shard: it stays with the member of its range */
     unsigned char *present; /* for each shard: it stays, and is on the device already */
     unsigned char *deal;    /* for each shard: enum ts_deal, for the feed */
     uint64_t deal_first[TS_MAX_DEVICES + 1]; /* ranges of members of this process, for the feed */
@@ -123,7 +123,8 @@ struct ts_gpu_table {
 
 struct ts_gpu;
 
-/* Buffers that every member has in the same size, and that members gather. */
+/* Device buffers that every member has in the same size. A gather brings new parts of them to all
+ * members. */
 enum ts_gpu_buffer {
     TS_GPU_FACTOR, /* the factor of the mode of the pass */
     TS_GPU_PRODUCT,
@@ -140,37 +141,40 @@ struct ts_gpu_replica {
     double *product;            /* products of the last mode in float64, n_rows x ld; or NULL */
     /* weighted products, as many rows as `apart`; NULL unless there are models of counts */
     char *phi;
-    double *judged; /* TS_WEIGH_SUMS for each share, by which a model of counts is judged */
-    /* 2 parts for each unit of the largest mode (observed_kernel.h); NULL unless cells may be
-     * unknown */
+    double *judged; /* TS_WEIGH_SUMS sums for each share, which evaluate the fit of a model of
+                     * counts */
+    /* partial sums of rows, 2 for each unit of the largest mode (observed_kernel.h); NULL unless
+     * the run may have models of observed cells */
     double *part;
-    uint32_t *edge_row; /* the rows of these parts */
-    double *ends;       /* 2 parts for each shard of the largest mode */
+    uint32_t *edge_row; /* row numbers of these partial sums */
+    double *ends;       /* 2 such partial sums for each shard of the largest mode */
     /* places for long rows, and a lock for each of them (observed_long.h); or NULL */
     double *place;
     uint32_t *lock;
-    /* TS_ERRORS_SUMS for each share; NULL unless models are judged by errors */
+    /* TS_ERRORS_SUMS sums for each share; NULL unless the run may have models of observed cells, or
+     * held-out cells */
     double *errors;
     /* sums of residuals: for each share; for each row of the only mode, or of the largest one; and
      * 2 parts for each unit (score_kernel.h). NULL unless the run needs scores, or scores of
      * slices */
     struct ts_score_share *score_share;
     struct ts_score_sums *score_slice, *score_part;
-    /* the members below are for models with other losses (step_kernel.h); NULL unless the run may
-     * have such models */
+    /* the fields below are for models with losses other than least squares and Poisson
+     * (step_kernel.h); NULL unless the run may have such models */
     double *losses; /* TS_LOSS_SUMS for each share */
     double *group_sum[TS_MAX_ORDER], *closed, *upto, *column, *weight, *cell_part;
-    double *of_group; /* a value for each group of rows of the largest mode */
+    double *of_group; /* ts_step_values: a value for each group of rows of the largest mode */
     char *apart; /* products of modes whose updates read the old rows, apart_rows x ld; or NULL */
-    void *edge;  /* 2 rows for each share of the largest mode */
+    void *edge;  /* edge rows (edge_kernel.h): 2 for each share of the largest mode */
     void *shard_edge; /* ts_edge_count(shards of the largest mode) rows */
-    /* a number for each row of the largest mode; or inner products, then sizes, of units of rows */
+    /* for each row of the largest mode, its inner product or size; or, for units of rows, all inner
+     * products, then all sizes */
     double *row_inner;
     double *parts;        /* parts of a Gram matrix: ts_dense_scratch elements */
     double *sums;         /* TS_DENSE_SUM_SCRATCH */
     double *gram, *inner; /* ld x ld, then one element for `inner` and one for `size` */
     double *w; /* ld x ld, then the table of columns (descend_kernel.h), then the inverse of ADMM */
-    void *host;         /* page-locked, ts_gpu_host_bytes: w, or gram, inner and size */
+    void *host;         /* page-locked, ts_gpu_host_bytes: copy of w, or of gram, inner and size */
     double *host_scale; /* after `host`: ld scales of columns */
     int scaling;        /* 1: the device may read host_scale until the member's event `scaled` */
     /* the kernels after the product of each mode (gpu_finish.c) */
@@ -188,11 +192,11 @@ struct ts_gpu_member {
     /* device memory: `memory` holds all but shards, `store` holds shards */
     char *memory, *store;
     struct ts_gpu_replica *replica; /* the memory of each model */
-    uint32_t *edge_row; /* the rows of `edge`, for all models, or of the parts of the first model */
+    uint32_t *edge_row;             /* rows of `edge`, or of the partial sums of the first model */
     uint32_t *shard_row[TS_MAX_ORDER]; /* ts_edge_count(n_shards) row numbers that never change */
     uint32_t *boundary[TS_MAX_ORDER];  /* as in struct ts_gpu_mode */
     double *dict;
-    double *stage; /* TS_GPU_STAGE elements, or the largest factor */
+    double *stage; /* g->stage elements: rows that are being converted to or from float64 */
     void *locked;  /* page-locked memory: `host` and host_scale of all models */
     int scaling;   /* 1: `scaled` is recorded, and the host has not yet seen that it has ended */
     uint64_t cache_bytes; /* bytes of the second-level cache */
@@ -298,9 +302,9 @@ struct ts_gpu {
 
     uint32_t n_members; /* members of the team, including those of other processes */
     uint32_t first_here, n_here;
-    /* n_members; members of other processes have only number and free places */
+    /* n_members members; those of other processes have only a number and free places */
     struct ts_gpu_member *member;
-    struct ts_gpu_card *card; /* the card of each member; NULL: this process alone */
+    struct ts_gpu_card *card; /* description of each GPU; NULL: this process alone */
     uint32_t *first_of;       /* comm->n + 1 numbers: process p has the members first_of[p] .. */
     struct ts_comm *comm;     /* NULL: this process alone */
     /* 1: only a plan, in which members of other processes do not exist and nothing is computed */

@@ -29,8 +29,8 @@ void ts_gpu_team_pause(uint32_t *n);
  * of other processes, which give TS_ESTOP. */
 int ts_gpu_team_failed(struct ts_gpu *g, struct ts_err *err);
 
-/* ---- gpu_ranks.c: collective functions, called by all processes; a single process may call them
- * too, and they have nothing to do */
+/* ---- gpu_ranks.c: collective functions, which all processes must call. A run of one process may
+ * call them too; they then send nothing */
 /* Numbers the members of all processes. Those of this process use the devices of conf. */
 int ts_gpu_ranks_join(struct ts_gpu *g, const struct ts_backend_conf *conf, struct ts_err *err);
 void ts_gpu_ranks_leave(struct ts_gpu *g);

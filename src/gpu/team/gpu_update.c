@@ -20,7 +20,8 @@ static ts_gpu_error send_matrix(const struct ts_gpu_model *of, struct ts_gpu_mem
     return ts_dense_copy(my->w, my->host, bytes, me->dense);
 }
 
-/* Fills the table of columns for steps of coordinate descent; entries from the rank on are zero. */
+/* Fills the table of columns for steps of coordinate descent. The entries of columns rank .. ld - 1
+ * are zero. */
 static void fill_table(const struct ts_gpu_model *of, const struct ts_row_update *update,
                        double *table)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A first launch of every kernel that a member may need, so that its code is loaded and its memory
- * can be measured. */
+/* Launches every kernel that a member may need, so that its code is loaded and its memory can be
+ * measured. */
 #include <cuda_runtime.h>
 #include <stdlib.h>
 
@@ -107,7 +107,7 @@ static ts_gpu_error warm_product(const struct ts_gpu_model *of, struct ts_gpu_me
                         me->dense));
     if (my->apart != NULL && my->phi != NULL)
         TRY(e, warm_weigh(of, me, &args));
-    /* descends: computing singular vectors for the start also needs them */
+    /* with `descends` too: the initialization computes singular vectors with these kernels */
     if (g->observes || g->descends || g->holds_out)
         TRY(e, warm_held(of, me, &args));
     if (my->score_share != NULL)
@@ -119,8 +119,8 @@ static ts_gpu_error warm_product(const struct ts_gpu_model *of, struct ts_gpu_me
     return e == cudaSuccess && g->precision == TS_FLOAT32 ? warm_wide(of, me, &args) : e;
 }
 
-/* Whether rows can be solved for: whole rows must fit in shared memory. Otherwise the run only
- * needs products. */
+/* Whether the device can solve for rows of the model, which must fit in shared memory as a whole.
+ * If it cannot, the run only needs products. */
 static int solves(const struct ts_gpu_model *of, const struct ts_gpu_member *me)
 {
     return of->ld <= ts_dense_most(me->device);
@@ -214,8 +214,8 @@ static ts_gpu_error warm_own(const struct ts_gpu_model *of, struct ts_gpu_member
     return e == cudaSuccess ? ts_descend_keep(&d, me->dense) : e;
 }
 
-/* Launches the products of a dense tensor on one cell, with the contents of the tables as they
- * are. */
+/* Launches the kernels for products of a dense tensor, on one cell. The contents of the tables do
+ * not matter. */
 static ts_gpu_error warm_products(struct ts_gpu *g, struct ts_gpu_member *me)
 {
     const struct ts_cells_shape *s = &g->cells->shape;
