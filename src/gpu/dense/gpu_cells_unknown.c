@@ -2,10 +2,10 @@
 /* Models of the known cells of a dense tensor: Gram matrices of rows from products of pairs of
  * columns, row updates, and errors.
  *
- * The sums of a row (part in observed_kernel.h) come from two products. The product of zeros and
+ * The sums of a row (a part in observed_kernel.h) come from two products. The product of zeros and
  * ones gives the Gram matrix by pairs of columns, and the number of known cells by a column of
- * ones. The product of the values gives m. Every member has the sums of all rows, and solves all
- * rows. */
+ * ones. The product of the values gives the right side m of the row's equations. Every member has
+ * the sums of all rows, and solves all rows. */
 #include <cuda_runtime.h>
 #include <math.h>
 #include <stdlib.h>
@@ -179,8 +179,8 @@ static ts_gpu_error put_columns(struct ts_gpu_pass *p, const struct ts_gpu_cells
                          p->me->dense);
 }
 
-/* Copies pairs first .. first + n - 1 to the sums of rows. There, m follows the last pair, and then
- * the count of cells. */
+/* Copies pairs first .. first + n - 1 to the sums of rows. In these sums, the right side m follows
+ * the last pair, and then the count of cells. */
 static ts_gpu_error put_pairs(struct ts_gpu_pass *p, uint32_t first, uint32_t n)
 {
     const struct ts_gpu_cells *pairs = p->g->cells->pairs;

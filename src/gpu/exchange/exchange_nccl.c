@@ -140,8 +140,8 @@ static int others_left(struct ts_exchange *x, uint32_t rank)
     return x->comm != NULL && rank == x->first && x->comm->ops->poll(x->comm);
 }
 
-/* Waits for an operation and returns its result, or ncclInProgress if the exchange is aborted or
- * should be. */
+/* Waits for an operation of NCCL and returns its result, or ncclInProgress if the exchange is
+ * aborted or another process has given up. */
 static ncclResult_t settle(struct ts_exchange *x, uint32_t rank, ncclComm_t comm, ncclResult_t r)
 {
     const uint64_t since = ts_clock_ns();

@@ -166,8 +166,8 @@ static __device__ inline void load_diagonal(const long_memory &w, uint32_t k0, d
     __syncthreads();
 }
 
-/* Factors a tile on the diagonal into U' U. A column of which only rounding is left is left out:
- * its unknown becomes 0. Called by one warp. */
+/* Factors a tile on the diagonal into U' U. If only rounding errors remain of a column, it is left
+ * out: its unknown becomes 0. Called by one warp. */
 static __device__ inline void factor_tile(const long_memory &w, uint32_t k0, double cut,
                                           diagonal_tile &tile, uint32_t lane)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* observed_few.cuh - rows of observed cells with fewer nonzeros than columns: the system of
- * equations has an unknown for each nonzero.
+/* observed_few.cuh - solves for rows of observed cells with fewer nonzeros than columns, by a
+ * system of equations with an unknown for each nonzero.
  *
  *   owner    memory of a thread block, divided by own_memory
  *   threads  all lanes of a warp call together
- *   errors   none */
+ *   errors   none
+ */
 #ifndef TS_GPU_OBSERVED_FEW_CUH
 #define TS_GPU_OBSERVED_FEW_CUH
 

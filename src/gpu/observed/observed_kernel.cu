@@ -227,7 +227,7 @@ static __device__ inline void end_row(const ts_gpu_mttkrp &p, const ts_gpu_obser
     r.sum.clear();
 }
 
-/* Returns the position after the row of nonzero pos, at most n. */
+/* Returns the position after the last nonzero of the row that nonzero pos belongs to, at most n. */
 static __device__ inline uint32_t row_end(const uint32_t *begins, uint32_t pos, uint32_t n)
 {
     for (uint32_t at = pos + 1; at < n; at += 32) {

@@ -42,7 +42,7 @@ struct ts_gpu_observed {
     struct ts_hold_out hold_out;
     uint8_t level[TS_MAX_ORDER]; /* level of each mode in this copy */
     double *part; /* 2 parts for each unit of the mode copy; NULL for long rows (observed_long.h) */
-    double *ends; /* sums of row ends: 2 for each shard of the mode, or NULL (observed_long.h) */
+    double *ends; /* parts of the first and last row of each shard of the mode, or NULL */
     double *place; /* n_places areas of ts_observed_long_bytes, with a lock each */
     uint32_t *lock, n_places;
     double *size; /* for each row: its part of the member `size` of struct ts_row_sums */

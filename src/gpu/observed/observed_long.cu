@@ -306,7 +306,7 @@ __global__ void __launch_bounds__(THREADS, 1)
 
 /* ------------------------------------------------------------------ parts */
 
-/* Adds the parts of rows at the ends of shards and solves for these rows, like fold_row of
+/* Adds the parts of the first and last rows of shards and solves for these rows, like fold_row of
  * observed_kernel.cu. */
 template <class T>
 __global__ void __launch_bounds__(THREADS, 1)

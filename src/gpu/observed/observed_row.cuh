@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* observed_row.cuh - rows of observed cells whose Gram matrix fits in a warp: memory, sums, and
- * solutions.
+/* observed_row.cuh - sums and solves for rows of observed cells whose Gram matrix fits in a warp.
  *
  *   owner    memory of a thread block, divided by own_memory; sums in registers
  *   threads  all lanes of a warp call together
- *   errors   none */
+ *   errors   none
+ */
 #ifndef TS_GPU_OBSERVED_ROW_CUH
 #define TS_GPU_OBSERVED_ROW_CUH
 

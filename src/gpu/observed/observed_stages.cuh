@@ -213,7 +213,8 @@ static __host__ __device__ inline bool is_bounded(const ts_gpu_observed &o)
     return o.lower > -INFINITY || o.upper < INFINITY;
 }
 
-/* Whether S + l2 I is positive definite and its solution is the row, as there are no bounds. */
+/* Whether the row is just the solution of (S + l2 I) a = m: l2 is positive, so a solution exists,
+ * and there are no bounds. */
 static __host__ __device__ inline bool is_plain(const ts_gpu_observed &o)
 {
     return o.l2 > 0 && !is_bounded(o);

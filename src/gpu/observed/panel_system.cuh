@@ -67,8 +67,8 @@ struct wide_memory {
 
 /* ------------------------------------------------------------------ one row */
 
-/* Factors S into U' U in place of its upper triangle; y := U'^-1 y. A column of which only rounding
- * is left is left out: its unknown becomes 0. */
+/* Factors S into U' U in place of its upper triangle; y := U'^-1 y. If only rounding errors remain
+ * of a column, it is left out: its unknown becomes 0. */
 static __device__ inline void factor_wide(const wide_memory &w, uint32_t rank, double cut)
 {
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;

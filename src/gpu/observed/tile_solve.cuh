@@ -36,7 +36,7 @@ static __device__ inline double reciprocal(double x)
     return fma(r, e, r);
 }
 
-/* Applies the sweep operator to row k; k - E is even. */
+/* Applies the sweep operator to row k of the symmetric tile d, where k - E is even. */
 template <int E>
 static __device__ inline void sweep_row(double (&d)[2], double least, int k, uint32_t lane)
 {

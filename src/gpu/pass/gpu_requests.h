@@ -42,7 +42,8 @@ ts_gpu_error ts_gpu_multiply_launch(const struct ts_gpu_product *r,
                                     const struct ts_gpu_mttkrp *args, ts_gpu_stream stream);
 /* Multiplies the rows that several shards share, once their products have arrived. */
 ts_gpu_error ts_gpu_multiply_spans(const struct ts_gpu_product *r);
-/* Functions of struct ts_backend with the same names, for n models. */
+/* Request MULTIPLY for n models (stream/request.h). feed NULL: only divides the columns by their
+ * sums, as divide_columns of the backend's table. */
 int ts_gpu_multiply(const struct ts_request *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
                     struct ts_backend_times *times, struct ts_err *err);
 
@@ -118,9 +119,9 @@ ts_gpu_error ts_gpu_scores_launch(const struct ts_gpu_product *r, const struct t
 /* Launches this kernel once on a shard, so that its code is loaded. */
 ts_gpu_error ts_gpu_scores_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                                 const struct ts_gpu_mttkrp *args);
-/* Returns the rows for whose sums device memory is allocated. */
+/* Returns the number of rows for whose sums of residuals a device has memory. */
 uint64_t ts_gpu_scores_rows(const struct ts_gpu *g);
-/* Returns the bytes of host memory that a pass over a mode copy takes. */
+/* Returns the bytes of host memory that a pass for scores over a mode copy takes. */
 uint64_t ts_gpu_scores_host_bytes(const struct ts_mode *mode, int slices);
 /* A request SCORES (stream/request.h). */
 int ts_gpu_scores(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,

@@ -43,7 +43,7 @@ ts_gpu_error ts_gpu_sums_fetch(const struct ts_gpu_sums *s, const struct ts_gpu_
  * this call. */
 int ts_gpu_sums_join(const struct ts_gpu_sums *s, const double **all, struct ts_err *err);
 
-/* A pass that only sums. */
+/* A pass that only adds up sums of shares, and computes no rows. */
 struct ts_gpu_sums_pass {
     const struct ts_gpu_request *ask;
     uint32_t each;

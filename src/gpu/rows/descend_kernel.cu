@@ -345,7 +345,7 @@ static __global__ void __launch_bounds__(32 * NARROW_WARPS, 4)
  *
  *   launch  any number of thread blocks; if x is in `scratch`, as many as fit there
  *   shared  WARPS x TILE_LANES pairs, then x unless it is in `scratch` */
-/* Computes the warp's share of x G in columns 8 b .. 8 b + 7. */
+/* Computes the warp's part of x G in columns 8 b .. 8 b + 7, and stores it in `share`. */
 template <int WARPS>
 static __device__ __forceinline__ void share_product(const ts_descend &d, const double2 *x,
                                                      uint32_t b, double2 *share)
@@ -370,7 +370,8 @@ static __device__ __forceinline__ void share_product(const ts_descend &d, const 
         share[warp * TILE_LANES + q * 32 + lane] = make_double2(t[q][0], t[q][1]);
 }
 
-/* Makes the steps on the warp's tile in these columns, after all shares were stored. */
+/* Makes the steps on the warp's tile in columns 8 b .. 8 b + 7, after all warps have stored their
+ * parts of x G. */
 template <int WARPS, bool SIMPLE, class T, class A>
 static __device__ __forceinline__ void step_tile(const ts_descend &d, const unit_rows<T, A> &unit,
                                                  uint32_t b, const double2 *share, double2 *x,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Kernels for the rows of a Poisson model before, between and after its rounds. Each one reads the
- * rows once; arithmetic is float64. */
+/* Kernels for the rows of a Poisson model before, between and after its rounds of multiplicative
+ * updates. Each kernel reads the rows once; arithmetic is float64. */
 #define _Static_assert static_assert /* layout.h, a C header, uses it */
 #include "gpu/rows/multiply_kernel.h"
 
@@ -40,7 +40,8 @@ template <class T> static __device__ inline bool has_mark(T a)
     return a == 0 ? signbit(a) != 0 : (double)a < TS_ROW_ZERO && last_bit(a);
 }
 
-/* Returns a, which is not negative, with its mark. Values below the normal numbers become 0. */
+/* Returns a, which is not negative, with its mark: the sign of a zero, or the last bit of a number
+ * below TS_ROW_ZERO. Values below the normal numbers become 0. */
 template <class T> static __device__ inline T marked(double a, bool mark)
 {
     const double least = sizeof(T) == sizeof(float) ? FLT_MIN : DBL_MIN;

@@ -31,7 +31,8 @@ struct ts_gpu_rows {
     double *kkt; /* largest violation |min(b, 1 - phi)| so far */
 };
 
-/* b := a diag(weight), after adding `grow` to entries of a with the mark; kkt := 0. */
+/* b := a diag(weight), after adding `grow` to marked entries of a: those near 0 whose phi was above
+ * 1 in the last round. kkt := 0. */
 ts_gpu_error ts_multiply_begin(const struct ts_gpu_rows *r, const double *weight, double grow,
                                ts_gpu_stream stream);
 
@@ -43,8 +44,8 @@ ts_gpu_error ts_multiply_shards(const struct ts_gpu_rows *r, const struct ts_gpu
 /* Makes the only round of rows that several shards share. It updates kkt and sets signs. */
 ts_gpu_error ts_multiply_spans(const struct ts_gpu_rows *r, ts_gpu_stream stream);
 
-/* column (ld elements) := sums of |b|. Then a := |b| with columns divided by their sums, and with
- * marks. scratch: TS_MULTIPLY_PARTS x ld elements. */
+/* column (ld elements) := sums of |b|. Then a := |b| with columns divided by their sums; entries
+ * near 0 whose b is negative are marked. scratch: TS_MULTIPLY_PARTS x ld elements. */
 #define TS_MULTIPLY_PARTS 64u
 ts_gpu_error ts_multiply_end(const struct ts_gpu_rows *r, double *scratch, double *column,
                              ts_gpu_stream stream);

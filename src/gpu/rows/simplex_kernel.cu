@@ -84,7 +84,8 @@ static __device__ inline double2 pair_at(const wide_rows<Q> &r, uint32_t column,
                         column + 1 < r.rank ? above(v.y, at) : 0);
 }
 
-/* A row of a warp, for sums over its entries: calls add(y) for each entry y of v. */
+/* A row of a warp, for sums over its entries: `entries` calls f(v, x) for each pair of entries of v
+ * and x that the lane has. */
 template <int Q> struct wide_row {
     const wide_rows<Q> *r;
     uint32_t row;

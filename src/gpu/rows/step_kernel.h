@@ -58,13 +58,14 @@ struct ts_gpu_steps {
     int sums;              /* 1: compute column sums of the factors */
     /* groups x ld: column sums over each group of rows and all groups before it */
     double *sum[TS_MAX_ORDER];
-    /* ld numbers each, as in cpu/losses/descend.c; upto[ld] is the total */
+    /* ld numbers each. closed[c]: product of the sums of column c of all other modes; upto[c]: sum
+     * over columns up to c of that product times the mode's own column sum; upto[ld]: the total */
     double *closed, *upto;
 
     /* drawn columns */
     uint32_t n_columns; /* number of drawn columns, or 0 */
-    int from_model;     /* columns are drawn from the model; 0: uniformly */
-    int all_columns;    /* all columns are used */
+    int from_model;     /* 1: columns are drawn from the model; 0: uniformly */
+    int all_columns;    /* 1: all columns are used */
     double each;        /* number of columns that each uniformly drawn column stands for */
     uint64_t seed, draw;
     double *column, *weight; /* n_columns x ld; n_columns */
@@ -72,7 +73,7 @@ struct ts_gpu_steps {
     /* drawn cells */
     int at_cells;
     struct ts_drawn_cells cells;
-    double *part; /* 2 TS_STEP_PARTS x ld */
+    double *part; /* 2 TS_STEP_PARTS x ld: sums over parts of a row's cells */
 
     double *row_value; /* n_rows: the sums of rows, for ts_step_values */
 };

@@ -348,8 +348,8 @@ template <class T> static __device__ inline T value_of(const ts_gpu_mttkrp &p, u
     return (T)__uint_as_float(code);
 }
 
-/* Values of a full block without exceptions: each code is converted and stored to its final
- * place. */
+/* Decodes the values of a full block without exceptions: converts each code and stores the value at
+ * its final place. */
 template <class T, int LPR>
 static __device__ inline void full_values(const ts_gpu_mttkrp &p, const uint32_t *word,
                                           const stream_part &s, uint32_t lane, T *val)
@@ -445,7 +445,7 @@ static __device__ inline void decode_weights(const block_map &, const stream_par
 {
 }
 
-/* Decodes the weights by position; zero from n on. Their array also holds the codes before. */
+/* Decodes the weights by position; zero from n on. While decoding, their array holds the codes. */
 template <int LPR>
 static __device__ inline void decode_weights(const block_map &m, const stream_part *part,
                                              uint32_t stream, uint32_t lane, weights_to to)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Errors at the nonzeros of packed shards. The model's value is the dot product of the terms of the
- * MTTKRP and the row of the mode itself. */
+/* Sums the errors of a model at the nonzeros of packed shards. The model's value at a nonzero is
+ * the dot product of its term (the elementwise product of the other factors' rows, as in the
+ * MTTKRP) and the row of the shard's own mode. */
 #define _Static_assert static_assert /* layout.h, a C header, uses it */
 #include "gpu/sparse/errors_kernel.h"
 
@@ -43,7 +44,8 @@ ts_gpu_error ts_errors_launch(enum ts_precision precision, const struct ts_gpu_m
                               const struct ts_gpu_errors *what, ts_gpu_stream stream)
 {
     typedef errors_visitor<no_weights> plain;
-    /* for cells with weights, launched with NL 0: less code, and the same order of additions */
+    /* for cells with weights: always launched with NL 0, which gives less code and the same order
+     * of additions */
     typedef errors_visitor<weights_to> weighted;
     if (args->n_shares == 0)
         return cudaSuccess;

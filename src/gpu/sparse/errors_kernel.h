@@ -24,7 +24,7 @@ extern "C" {
 #define TS_ERRORS_SUMS 10u
 
 struct ts_gpu_errors {
-    const void *own; /* n_rows x ld: the rows of the mode itself */
+    const void *own; /* n_rows x ld: the factor of the shards' own mode */
     double mean;     /* the value of the model is that of the factors plus this mean */
     struct ts_hold_out hold_out;
     uint8_t level[TS_MAX_ORDER]; /* level of each mode in this copy */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The MTTKRP in which held-out nonzeros count as zeros: like mttkrp_packed, after setting their
- * values to 0 in shared memory. */
+/* Computes the MTTKRP in which held-out nonzeros count as zeros: like mttkrp_packed, after setting
+ * their values to 0 in shared memory. */
 #define _Static_assert static_assert /* layout.h, a C header, uses it */
 #include "gpu/sparse/held_kernel.h"
 

@@ -31,7 +31,7 @@ struct ts_gpu_loss {
      * reduced by that of the value 0. */
     int zeros;
     double at;                   /* the parameter of the loss, if it takes one */
-    const void *own;             /* n_rows x ld: the rows of the mode itself */
+    const void *own;             /* n_rows x ld: the factor of the shards' own mode */
     struct ts_hold_out hold_out; /* these nonzeros do not count in gradients */
     uint8_t level[TS_MAX_ORDER]; /* level of each mode in this copy */
     /* NULL: compute gradients; otherwise TS_LOSS_SUMS for each share of the mode copy */

@@ -117,13 +117,13 @@ static __device__ inline void place_weights(weights_to &w, char *memory, uint32_
     w.at = (float *)memory + warp * spread<LPR>::words;
 }
 
-/* Returns bits of the lane's 8 positions that are in the block. */
+/* Returns a bit for each of the lane's 8 positions: 1 if it is in the block. */
 static __device__ inline uint32_t there_of_lane(uint32_t n, uint32_t lane)
 {
     return 8 * lane >= n ? 0 : below(min(8u, n - 8 * lane));
 }
 
-/* Returns bits of the lane's 8 positions that are held out. */
+/* Returns a bit for each of the lane's 8 positions: 1 if its nonzero is held out. */
 template <class WANTED, class T, int LPR, int NL>
 static __device__ inline uint32_t
 held_of_lane(const WANTED &what, const share_walk<T, LPR, NL> &walk, const walked_block &block)
@@ -365,7 +365,7 @@ static __device__ __forceinline__ void store_sums(const typename V::wanted &what
 }
 
 /* out(i, r) = sum over the nonzeros of row i of weigh(x, model) * prod_l factor[l](i_l, r),
- * computed like mttkrp_packed. With SUM, the sums of each share.
+ * computed like mttkrp_packed. With SUM, computes the sums of each share instead.
  *
  *   launch  grid (shares of the launch), 4 warps a thread block, which have all columns */
 template <class V, class T, int LPR, int NL, int U, bool SUM>
@@ -394,7 +394,7 @@ __global__ void __launch_bounds__(32 * WARPS, MODEL_CTAS)
         walk.end_rows();
 }
 
-/* The same for rows of more columns than a warp holds.
+/* Like visit_packed, for rows of more columns than a warp holds.
  *
  *   launch  grid (shares of the launch, summers_of, or 1 with SUM), 4 warps a thread block */
 template <class V, class T, bool SUM>

@@ -77,7 +77,7 @@ static cudaError_t launch(const struct ts_gpu_mttkrp *args, cudaStream_t stream)
                          stream);
 }
 
-/* Returns so many models that their rows in shared memory leave most of the first-level cache
+/* Returns the number of models whose rows in shared memory leave most of the first-level cache
  * free. */
 uint32_t ts_mttkrp_models(enum ts_precision precision, uint32_t ld)
 {

@@ -74,7 +74,7 @@ struct ts_gpu_mttkrp {
  * until there are enough shares for the multiprocessors of a large GPU, or each warp has one block.
  * It depends on the tensor alone: sums follow the shares, and so have the same bits on every
  * GPU. */
-/* shares that are enough; an H200 works on 660 at the same time */
+/* the number of shares that is enough; an H200 works on 660 at the same time */
 #define TS_MTTKRP_BUSY         512u
 #define TS_MTTKRP_LEAST_BLOCKS 4u
 
@@ -105,7 +105,7 @@ uint32_t ts_mttkrp_models(enum ts_precision precision, uint32_t ld);
 ts_gpu_error ts_mttkrp_launch_wide(const struct ts_gpu_mttkrp *args, ts_gpu_stream stream);
 
 /* Returns the lowest compute capability with compiled code, times 100, such as 800. Newer devices
- * have at least PTX. */
+ * can use PTX code at least. */
 int ts_mttkrp_least_arch(void);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* mttkrp_stages.cuh - building blocks of kernels over the nonzeros of packed shards: a warp decodes
  * a block into shared memory, groups of lanes gather factor rows, and partial rows are added in the
- * order of the nonzeros.
+ * order of the nonzeros. Numbers such as (1) are the steps in mttkrp_kernel.cu.
  *
  *   owner    memory of a thread block, divided by warp_memory
  *   threads  all lanes of a warp call together; functions with a parameter `share` are called by
@@ -228,7 +228,7 @@ template <> struct other_models<true> {
     ts_gpu_beside at[TS_MTTKRP_MODELS - 1];
 };
 
-/* The rows of a warp's nonzeros, for adding up first and last rows over the thread block. */
+/* The first and last row of a warp's nonzeros, whose sums are added up over the thread block. */
 struct warp_span {
     uint32_t row_first, row_last;
     /* 0: no rows; 1: one row, whose sum is in the second slot; 2: at least two rows */
@@ -529,9 +529,9 @@ static __device__ inline uint32_t place_rows(const lane_place<LPR> &at,
     return __shfl_sync(ALL_LANES, row, at.group * LPR);
 }
 
-/* (4) Adds the partial sums of rows that several groups share, by an inclusive scan. The sum of the
- * warp's first row goes to mem.ends, that of the block's last row to mem.carry, and other sums to
- * `row_before`. */
+/* (4) of mttkrp_kernel.cu: adds the partial sums of rows that several groups share, by an inclusive
+ * scan. The sum of the warp's first row goes to mem.ends, that of the block's last row to
+ * mem.carry, and other sums to `row_before`. */
 template <class T, class S, int LPR, int NL>
 static __device__ inline void join_groups(const ts_gpu_mttkrp &p, const lane_place<LPR> &at,
                                           const warp_memory<T, LPR, NL> &mem,

@@ -41,9 +41,9 @@ static __device__ inline void add_nonzeros(const ts_gpu_mttkrp &p, const void *c
     }
 }
 
-/* (3) Gathers the factor rows of the group's nonzeros and adds them up. Rows that begin and end in
- * the group are stored. Returns whether a row begins in the group: then mem.head has the sum of the
- * nonzeros before it. */
+/* (3) of mttkrp_kernel.cu: gathers the factor rows of the group's nonzeros and adds them up. Rows
+ * that begin and end in the group are stored. Returns whether a row begins in the group: then
+ * mem.head has the sum of the nonzeros before it. */
 template <class T, class S, int LPR, int NL, int U>
 static __device__ inline bool
 sum_nonzeros(const ts_gpu_mttkrp &p, const lane_place<LPR> &at, const warp_memory<T, LPR, NL> &mem,
@@ -68,7 +68,8 @@ sum_nonzeros(const ts_gpu_mttkrp &p, const lane_place<LPR> &at, const warp_memor
     return has;
 }
 
-/* Does (3) and (4) for a block and a model. */
+/* Gathers the factor rows of a block for one model and adds them up, steps (3) and (4) of
+ * mttkrp_kernel.cu. */
 template <class T, class S, int LPR, int NL, int U>
 static __device__ inline void
 sum_block(const ts_gpu_mttkrp &p, const lane_place<LPR> &at, const warp_memory<T, LPR, NL> &mem,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* own_row.cuh - the model's value at nonzeros of a decoded block: the dot product of the MTTKRP's
- * terms and the row of the mode itself.
+/* own_row.cuh - computes the model's value at nonzeros of a decoded block: the dot product of the
+ * MTTKRP's terms and the row of the shards' own mode.
  *
  *   owner    all in registers
  *   threads  groups of LPR lanes, as in mttkrp_stages.cuh; all lanes of a warp call together
@@ -11,7 +11,7 @@
 
 #include "gpu/sparse/mttkrp_stages.cuh"
 
-/* The current row of the mode itself, of a group of lanes. */
+/* The row of the shards' own mode that a group of lanes is at. */
 template <class T> struct own_row {
     piece<T> now;
     const char *at;
@@ -54,8 +54,8 @@ template <int LPR, class T> static __device__ inline T group_sum(T x)
 }
 
 /* m[u] := the part of the lane's columns in the model's value at U nonzeros with these terms. `own`
- * follows the rows that begin. With SIGNS, signs of entries of `own` count, otherwise
- * magnitudes. */
+ * moves on when a row begins. With SIGNS, entries of `own` keep their signs; otherwise their
+ * magnitudes are used. */
 template <class T, int U, bool FLAGS, bool SIGNS>
 static __device__ inline void parts_of_models(const piece<T> (&term)[U], uint32_t f,
                                               own_row<T> &own, T (&m)[U])

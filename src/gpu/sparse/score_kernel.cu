@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums of residuals. Groups of lanes compute the model's values at the nonzeros of a block, like
- * errors_kernel.cu, and store them in shared memory. Then each lane sums its 8 positions, and a
- * scan over the lanes adds the sums of rows that several lanes share. */
+/* Sums the residuals of a model. Groups of lanes compute the model's values at the nonzeros of a
+ * block, like errors_kernel.cu, and store them in shared memory. Then each lane sums its 8
+ * positions, and a scan over the lanes adds the sums of rows that several lanes share. */
 #define _Static_assert static_assert /* layout.h, a C header, uses it */
 #include "gpu/sparse/score_kernel.h"
 
@@ -38,7 +38,7 @@ static __device__ inline void add_sums(ts_score_sums &to, const ts_score_sums &x
     to.magnitudes += x.magnitudes;
 }
 
-/* Returns x of the lane d lanes before. */
+/* Returns the value of x in the lane d lanes before. */
 static __device__ inline ts_score_sums of_lane_before(const ts_score_sums &x, uint32_t d)
 {
     ts_score_sums ret;
@@ -106,7 +106,7 @@ static __device__ inline void decode_weights(const block_map &m, const stream_pa
 
 /* ------------------------------------------------------------------ models */
 
-/* Computes the model's value at 8 nonzeros of a group, to to[0 .. 7]. */
+/* Computes the model's value at 8 nonzeros of a group, and stores it in to[0 .. 7]. */
 template <class T, int LPR, int NL, int U, bool FLAGS>
 static __device__ inline void
 tell_nonzeros(const ts_gpu_mttkrp &p, const lane_columns<T, T, LPR, NL> &columns, uint32_t member,
@@ -227,8 +227,8 @@ static __device__ inline void add_slices(const ts_gpu_scores &s, ts_score_sums *
 /* s.share[k] := the sums over the nonzeros of share k; if s.slice is not NULL, also the sums of
  * each row.
  *
- *   launch  grid (shares of the launch), 4 warps a thread block, which have all columns; WIDE:
- *           in pieces */
+ *   launch  grid (shares of the launch), 4 warps a thread block, which have all columns; WIDE: rows
+ *           are computed in pieces (wide_rows.cuh) */
 template <class T, int LPR, int NL, int U, bool WIDE>
 __global__ void __launch_bounds__(32 * WARPS, SCORE_CTAS)
     score_packed(const __grid_constant__ ts_gpu_mttkrp p, const __grid_constant__ ts_gpu_scores s)

@@ -26,13 +26,13 @@ extern "C" {
 /* The sums of a share. */
 struct ts_score_share {
     struct ts_score_sums sums;
-    double logs; /* sum of x log m */
+    double logs; /* sum of x log m, where x is a value and m the model's */
     /* number of nonzeros that are not counts, or at which the model is not positive */
     uint64_t others;
 };
 
 struct ts_gpu_scores {
-    const void *own;              /* n_rows x ld: the rows of the mode itself */
+    const void *own;              /* n_rows x ld: the factor of the shards' own mode */
     int logs;                     /* 1: compute logs and others */
     struct ts_score_share *share; /* one for each share of the mode copy */
     struct ts_score_sums *slice;  /* sums of each row; if NULL, part is NULL as well */

@@ -112,8 +112,8 @@ template <class T, int LPR, int NL> struct share_walk {
         join_groups(p, at, mem, columns, has, row_before, run.sum.v, rows);
     }
 
-    /* Stores the warp's rows for the sums of the share's first and last row. After the call all
-     * warps may read them. */
+    /* Stores which rows the warp has summed, for the sums of the share's first and last row. After
+     * the call all warps may read them. */
     __device__ __forceinline__ void end_warp() const
     {
         if (at.lane == 0) {
@@ -123,7 +123,8 @@ template <class T, int LPR, int NL> struct share_walk {
         __syncthreads();
     }
 
-    /* Adds and stores the first and last rows of warps, and those of the share. */
+    /* Adds the first and last rows of the warps and stores them; those of the share go to
+     * p.edge. */
     template <class S = T> __device__ __forceinline__ void end_rows() const
     {
         end_warp();
@@ -178,8 +179,8 @@ static inline cudaError_t launch_lanes(uint32_t ld, LAUNCH &&launch, WIDE &&wide
     }
 }
 
-/* The same, but rows that a warp cannot hold are divided among thread blocks with 32 lanes a group,
- * one for each column of grid_of. */
+/* Like launch_lanes, but rows that a warp cannot hold are divided among thread blocks with 32 lanes
+ * a group, one for each column of grid_of. */
 template <class T, int LEAST, class LAUNCH>
 static inline cudaError_t launch_pieces(uint32_t ld, LAUNCH &&launch)
 {

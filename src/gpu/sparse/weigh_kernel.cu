@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Weighted products of packed shards: like the MTTKRP, but the factor of each nonzero depends on
- * the model's value, which also needs the row of the mode itself. */
+/* Computes weighted products of packed shards: like the MTTKRP, but each nonzero has a factor that
+ * depends on the model's value, which also needs the row of the shards' own mode. */
 #define _Static_assert static_assert /* layout.h, a C header, uses it */
 #include "gpu/sparse/weigh_kernel.h"
 
@@ -9,8 +9,8 @@
 #include "gpu/sparse/model_walk.cuh"
 #include "stream/loss_functions.h"
 
-/* The sums of a lane by which a model is judged (weigh_kernel.h). HELD: some nonzeros may be held
- * out. */
+/* The sums of a lane that evaluate the fit of a model (weigh_kernel.h). HELD: some nonzeros may be
+ * held out. */
 template <bool HELD> struct judgement : lane_sums<TS_WEIGH_SUMS, HELD ? TS_WEIGH_SUMS : 2> {
     __device__ __forceinline__ void add_cell(bool held, double x, double model)
     {

@@ -40,8 +40,8 @@ template <class T> struct block_models {
     __device__ block_models(char *shared, uint32_t warp) { at = (T *)(shared + warp * bytes()); }
 };
 
-/* Adds the part of a piece to the models at 8 nonzeros. begin: it is the first piece. Bit k of f:
- * nonzero k begins a row. */
+/* Adds what one piece of the columns contributes to the model's values at 8 nonzeros. begin: it is
+ * the first piece. Bit k of f: nonzero k begins a row. */
 template <class T, bool SIGNS, bool FLAGS>
 static __device__ inline void
 tell_piece(const ts_gpu_mttkrp &p, const lane_columns<T, T, 32, 0> &columns, const uint32_t *index,

@@ -31,7 +31,7 @@ struct sizes {
     uint64_t shares, shards, rows;
 };
 
-/* Lays out the memory of a model whose loss is not least squares. */
+/* Assigns parts of the allocation to the arrays of a model whose loss is not least squares. */
 static void lay_out_loss(const struct ts_gpu_model *of, const struct sizes *most,
                          struct ts_gpu_replica *my, char *base, uint64_t *used)
 {
@@ -48,7 +48,7 @@ static void lay_out_loss(const struct ts_gpu_model *of, const struct sizes *most
     my->of_group = take_bytes(base, used, 8 * ts_step_groups(most->rows));
 }
 
-/* Lays out the memory of a model. */
+/* Assigns parts of the allocation to the arrays of a model's replica. */
 static void lay_out_model(const struct ts_gpu_model *of, const struct sizes *most,
                           struct ts_gpu_replica *my, char *base, uint64_t *used)
 {

@@ -139,10 +139,10 @@ enum ts_gpu_buffer {
 struct ts_gpu_replica {
     char *factor[TS_MAX_ORDER]; /* n_rows x ld */
     double *product;            /* products of the last mode in float64, n_rows x ld; or NULL */
-    /* weighted products, as many rows as `apart`; NULL unless there are models of counts */
+    /* weighted products of models of counts (multiply_kernel.h), as many rows as `apart`; or
+     * NULL */
     char *phi;
-    double *judged; /* TS_WEIGH_SUMS sums for each share, which evaluate the fit of a model of
-                     * counts */
+    double *judged; /* TS_WEIGH_SUMS sums for each share, for models of counts */
     /* partial sums of rows, 2 for each unit of the largest mode (observed_kernel.h); NULL unless
      * the run may have models of observed cells */
     double *part;
@@ -154,9 +154,9 @@ struct ts_gpu_replica {
     /* TS_ERRORS_SUMS sums for each share; NULL unless the run may have models of observed cells, or
      * held-out cells */
     double *errors;
-    /* sums of residuals: for each share; for each row of the only mode, or of the largest one; and
-     * 2 parts for each unit (score_kernel.h). NULL unless the run needs scores, or scores of
-     * slices */
+    /* sums of residuals (score_kernel.h): for each share; for each row of the only mode, or of the
+     * largest one; and 2 for each unit (a fourth of a share). NULL unless the run needs scores, or
+     * scores of slices */
     struct ts_score_share *score_share;
     struct ts_score_sums *score_slice, *score_part;
     /* the fields below are for models with losses other than least squares and Poisson
@@ -171,9 +171,10 @@ struct ts_gpu_replica {
      * products, then all sizes */
     double *row_inner;
     double *parts;        /* parts of a Gram matrix: ts_dense_scratch elements */
-    double *sums;         /* TS_DENSE_SUM_SCRATCH */
+    double *sums;         /* TS_DENSE_SUM_SCRATCH elements, for ts_dense_sum */
     double *gram, *inner; /* ld x ld, then one element for `inner` and one for `size` */
-    double *w; /* ld x ld, then the table of columns (descend_kernel.h), then the inverse of ADMM */
+    double *w; /* data of a row update: a matrix (ld x ld), the table of columns (descend_kernel.h),
+                * and the inverse of ADMM */
     void *host;         /* page-locked, ts_gpu_host_bytes: copy of w, or of gram, inner and size */
     double *host_scale; /* after `host`: ld scales of columns */
     int scaling;        /* 1: the device may read host_scale until the member's event `scaled` */
