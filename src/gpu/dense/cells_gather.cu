@@ -137,8 +137,8 @@ static __device__ inline double add_rows(const double *z, uint64_t step, const A
     return sum;
 }
 
-/* Each thread computes one element of part: a step, a slot and a column. It sums over the rows of
- * the step that have the slot's index. */
+/* Each thread computes one element of part: for a step (a range of rows of Y or W), a slot (an
+ * index of the mode) and a column. It sums over the rows of the step that have this index. */
 template <class A>
 static __global__ void __launch_bounds__(GROUP)
     gather(struct ts_cells_target t, const double *z, uint64_t z_row, uint64_t step, uint64_t n,
@@ -202,8 +202,8 @@ ts_gpu_error ts_cells_gather(const struct ts_cells_target *t, const double *z, u
     return cudaGetLastError();
 }
 
-/* Adds sums of steps to the sums of shares. Each thread computes one element of acc, of the shares
- * from first_share on. */
+/* Adds sums of steps (ranges of rows) to the sums of shares (groups of chunks). Each thread
+ * computes one element of acc, of the shares from first_share on. */
 static __global__ void __launch_bounds__(GROUP)
     fold(struct ts_cells_target t, const double *part, uint64_t step, uint64_t n,
          uint32_t first_share, uint64_t elements, double *acc)

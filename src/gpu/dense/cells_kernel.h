@@ -100,7 +100,8 @@ ts_gpu_error ts_cells_across(const struct ts_cells_x *x, const struct ts_cells_c
 ts_gpu_error ts_cells_add(double *to, const double *from, uint64_t elements, uint64_t apart,
                           uint64_t n, int fresh, ts_gpu_stream stream);
 
-/* The steps of one share among those of `from`, numbered from the first one there. */
+/* The steps of one share (a group of chunks) among those of `from`, numbered from the first one
+ * there. */
 struct ts_cells_part {
     uint64_t first, end;
     /* begins: these steps include the first one of the share; ends: the last one */

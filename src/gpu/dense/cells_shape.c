@@ -44,7 +44,7 @@ static void choose_chunks(struct ts_cells_shape *s)
     s->n_chunks = ts_cells_ceil_div(s->rows, s->chunk_rows);
 }
 
-/* Returns the rows of the largest of n shares. */
+/* Returns the rows of the largest of n shares (groups of chunks). */
 static uint64_t share_rows(const struct ts_cells_shape *s, uint32_t n)
 {
     return ts_cells_ceil_div(s->n_chunks, n) * s->chunk_rows;

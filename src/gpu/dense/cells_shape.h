@@ -38,7 +38,8 @@ void ts_cells_shape_new(const struct ts_dense *d, uint32_t rank, struct ts_cells
 
 int ts_cells_is_outer(const struct ts_cells_shape *s, uint32_t mode);
 
-/* Returns the first row of a share. For share n_shares, returns the number of rows. */
+/* Returns the first row of a share (a group of chunks). For share n_shares, returns the number of
+ * rows. */
 uint64_t ts_cells_share_row(const struct ts_cells_shape *s, uint32_t share);
 
 /* Describes the MTTKRP of a mode, except the factors of the other modes. others[l] is set to the

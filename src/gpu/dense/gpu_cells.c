@@ -92,7 +92,8 @@ struct ts_cells_target ts_gpu_cells_target(const struct ts_gpu_pass *p,
 
 /* ---- outer modes */
 
-/* Adds steps first .. end - 1 of Y or W to acc, the sums of shares. z: row z_row of Y or W. */
+/* Adds steps first .. end - 1 (ranges of rows) of Y or W to acc, the sums of shares. z: points to
+ * row z_row of Y or W. */
 static ts_gpu_error gather(const struct ts_gpu_cells *c, struct ts_gpu_member *me,
                            const struct ts_cells_target *t, const double *z, uint64_t z_row,
                            double *part, uint64_t first, uint64_t end)
@@ -287,8 +288,8 @@ static ts_gpu_error compute_inners(struct ts_gpu_cells_job *j, struct ts_gpu_mem
 
 /* ---- what members send each other */
 
-/* Gathers the sums of all shares, `apart` bytes each, in every member's memory. at[i]: the sums in
- * member i's memory. */
+/* Gathers the sums of all shares (groups of chunks), `apart` bytes each, in every member's memory.
+ * at[i]: the sums in member i's memory. */
 static int exchange(struct ts_gpu_pass *p, double *const at[], uint64_t apart, struct ts_err *err)
 {
     struct ts_gpu *g = p->g;
@@ -356,7 +357,7 @@ static ts_gpu_error clear_shares(const struct ts_gpu_pass *p, const struct ts_gp
                            p->me->dense);
 }
 
-/* Adds the rows whose Y is kept to the sums of shares. */
+/* Adds the rows whose Y is kept from an earlier pass to the sums of shares. */
 static ts_gpu_error gather_kept(struct ts_gpu_pass *p, const struct ts_gpu_cells *c,
                                 const struct ts_cells_target *t)
 {

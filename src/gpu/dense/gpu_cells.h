@@ -54,7 +54,7 @@ struct ts_gpu_cells_member {
     /* W; the sums of one share, in the memory of b, or those of all shares if there are several
      * members */
     double *w, *share_sum;
-    double *acc;     /* sums of shares of a mode */
+    double *acc;     /* sums of shares (groups of chunks) of a mode */
     double *scratch; /* Y, its parts and the sums of steps; or W of pieces */
     double *all_y;   /* in the store: Y of the member's rows up to y_end */
     char *kept;      /* in the store: the cells of rows up to kept_end */
@@ -92,7 +92,7 @@ struct ts_gpu_cells {
     double mean;                /* the mean that the pass subtracts from values */
     /* cells that the pass holds out; y_made and w_made refer to this mean and these cells */
     struct ts_hold_out hold_out;
-    struct ts_cells_cut unit; /* division of the rows into units, for errors */
+    struct ts_cells_cut unit; /* division of the rows into units (blocks of cells), for errors */
     uint64_t unit_cols;       /* columns of a unit */
     uint64_t chunk_units;     /* units in the columns of a chunk */
     uint64_t unit_parts;      /* units in all columns of a step */
@@ -189,7 +189,7 @@ void ts_gpu_cells_pairs_take(const struct ts_gpu *g, struct ts_gpu_member *me, c
  * memory (judge). */
 int ts_gpu_cells_complete(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts_err *err);
 int ts_gpu_cells_judge(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts_err *err);
-/* Adds up the errors of all units after ts_gpu_cells_judge. */
+/* Adds up the errors of all units (blocks of cells) after ts_gpu_cells_judge. */
 int ts_gpu_cells_add_errors(struct ts_gpu *g, struct ts_error_sums *sums, struct ts_err *err);
 /* Whether cells may be held out: memory for the copy of a chunk is allocated. */
 static inline int ts_gpu_cells_may_mark(const struct ts_gpu *g)

@@ -23,7 +23,7 @@
 /* cells of a unit of errors: so many that its sums are small compared to them */
 #define UNIT_CELLS (UINT64_C(1) << 16)
 #define UNIT_COLS  1024u
-#define FETCHED    4096u /* units whose errors are copied to the host at once */
+#define FETCHED    4096u /* units (blocks of cells) whose errors are copied to the host at once */
 
 static int fail(struct ts_err *err, ts_gpu_error e, const char *what)
 {
@@ -53,8 +53,8 @@ static uint64_t in_tiles(uint64_t n)
     return ts_cells_ceil_div(n, TS_CELLS_ERROR_TILE) * TS_CELLS_ERROR_TILE;
 }
 
-/* Chooses units of UNIT_CELLS cells, or fewer if a chunk has fewer. The cuts follow from the tensor
- * alone. */
+/* Chooses units (blocks of cells whose errors are summed together) of UNIT_CELLS cells, or fewer if
+ * a chunk has fewer. The cuts follow from the tensor alone. */
 static void choose_units(struct ts_gpu_cells *c)
 {
     const struct ts_cells_shape *s = &c->shape;
@@ -302,7 +302,8 @@ static void add(struct ts_cell_errors *to, const double *from)
     to->left += from[4];
 }
 
-/* Adds the errors of units first .. end - 1 of a member, copied through `room`. */
+/* Adds the errors of a member's units (blocks of cells) first .. end - 1, which are copied through
+ * `room`. */
 static ts_gpu_error add_units(struct ts_gpu_member *me, const double *from, uint64_t first,
                               uint64_t end, double *room, struct ts_error_sums *sums)
 {

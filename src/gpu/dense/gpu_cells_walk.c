@@ -137,8 +137,8 @@ static struct ts_gpu_cells_block chunk_of(const struct ts_cells_shape *s,
     return b;
 }
 
-/* Called for the first slab of a chunk: chooses its memory on the device, and waits for the
- * slot. */
+/* Called for the first slab of a chunk: chooses its memory on the device. If that is a slot, the
+ * copies wait for the kernel that used the slot last. */
 static ts_gpu_error begin_chunk(struct walk *w, struct ts_gpu_member *me, int kept, uint64_t bytes)
 {
     struct ts_gpu *g = w->job->g;

@@ -102,7 +102,7 @@ const char *ts_exchange_note(const struct ts_exchange *x);
 /* Whether a gather blocks until all ranks have called it and it is done. */
 int ts_exchange_blocks(const struct ts_exchange *x);
 
-/* Enqueues the rank's share of a gather on `stream` of its device. base[i]: the replica on rank
+/* Enqueues the rank's own work for a gather on `stream` of its device. base[i]: the replica on rank
  * i's device, NULL if that rank is in another process; part[i]: the spans of rank i. Every rank
  * calls it with the same base and part, and all ranks call their gathers in the same order. part
  * and its spans may be freed after the call. */

@@ -22,7 +22,7 @@ struct way {
     uint32_t n_waiting; /* ranks of this process that wait at the barrier */
     uint64_t turn;      /* number of barriers passed */
     char *buffer;       /* page-locked: room for x->n windows */
-    uint64_t window;    /* the most bytes of a part in a round */
+    uint64_t window;    /* the most bytes of one rank's spans in a round */
 };
 
 static int check_cuda(struct ts_err *err, ts_gpu_error e)
@@ -89,7 +89,8 @@ static uint64_t part_bytes(const struct ts_exchange_part *part)
     return sum;
 }
 
-/* Returns how many bytes of a part belong to the round that begins at byte `at` of each part. */
+/* Returns how many bytes of a part (one rank's spans) belong to the round that begins at byte `at`
+ * of each part. */
 static uint64_t piece_bytes(const struct ts_exchange *x, const struct ts_exchange_part *part,
                             uint64_t at)
 {

@@ -27,8 +27,8 @@ template <int C> struct gram_shape {
     __host__ __device__ static constexpr int beside(int i) { return C == 4 && i < 3 ? i : 0; }
 };
 
-/* The entry of S, row <= column, of value k of a lane, in a pair of tiles (a, b) and (a + 1, b) or
- * in the tile (a, b). counts: 0 for the half of a tile (b, b) that repeats the other half. */
+/* The place in S, row <= column, of value k of a lane, in a pair of tiles (a, b) and (a + 1, b) or
+ * in the tile (a, b). counts: false for the half of a tile (b, b) that repeats the other half. */
 struct gram_place {
     int row, column;
     bool counts;

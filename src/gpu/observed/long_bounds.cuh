@@ -72,9 +72,9 @@ static __device__ inline void descend_long(const long_memory &w, const ts_gpu_ob
     __syncthreads();
 }
 
-/* Memory of pivoting, in place of P: m minus S times the fixed entries; a with 0 for free entries;
- * and the numbers of the free entries, ascending. The matrix of the free entries is factored in the
- * upper triangle of S. */
+/* The memory of pivoting, which overwrites P. left: m minus S times the fixed entries; fixed: a,
+ * with 0 for free entries; entry: the numbers of the free entries, ascending. The matrix of the
+ * free entries is factored in the upper triangle of S. */
 struct pivot_memory {
     double *left, *fixed;
     uint32_t *entry;

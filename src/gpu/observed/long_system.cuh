@@ -59,8 +59,8 @@ struct long_memory {
     }
 };
 
-/* Waits for a free place and returns its number. Thread blocks that have a place do not wait for
- * others, so a place becomes free. */
+/* Waits for a free place (memory for one system) and returns its number. Thread blocks that have a
+ * place do not wait for others, so a place becomes free. */
 static __device__ inline uint32_t claim_place(const ts_gpu_observed &o)
 {
     __shared__ uint32_t mine;

@@ -198,7 +198,7 @@ add_nonzeros(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, NL> &mem, const
 
 /* ------------------------------------------------------------------ a unit */
 
-/* The position of a warp in its unit, and the sums of the current row. */
+/* The position of a warp in its unit (its range of nonzeros), and the sums of the current row. */
 template <int C, class COUNT> struct unit_rows {
     gram_sum<C, COUNT> sum; /* sums of the current row */
     uint32_t row, first_row;
@@ -206,8 +206,8 @@ template <int C, class COUNT> struct unit_rows {
     bool open, first;
 };
 
-/* Ends the current row: solves for it, or stores its sums as a part if it is the first row of the
- * unit. */
+/* Ends the current row: solves for it or, if it is the first row of the unit, stores its sums as a
+ * part, since the row may have begun in an earlier unit. */
 template <class T, int C, class WEIGHTS>
 static __device__ inline void end_row(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
                                       const own_memory<C> &own, const WEIGHTS &weights, bool plain,
@@ -342,7 +342,7 @@ __global__ void __launch_bounds__(32, RESIDENT)
 
 /* ------------------------------------------------------------------ parts */
 
-enum { BATCH = 4 }; /* parts that are loaded at once */
+enum { BATCH = 4 }; /* parts (partial sums of a row) that are loaded at once */
 
 /* Unpacks S from the part in own.copy to own.s, and returns m(lane). */
 template <int C>
@@ -358,9 +358,9 @@ static __device__ inline double unpack_part(const own_memory<C> &own, uint32_t r
     return lane < rank ? from[lane] : 0;
 }
 
-/* If part e is the first one of its row, adds the parts of the row and solves for it. With `ends`
- * (two parts, or NULL), the sum of the first or last row is stored there instead, since the row may
- * continue outside these parts. */
+/* If part e (partial sums of a row) is the first one of its row, adds all parts of the row and
+ * solves for it. With `ends` (two parts, or NULL), the sum of the first or last row is stored there
+ * instead, since the row may continue outside these parts. */
 template <class T, int C>
 static __device__ inline void
 fold_row(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const own_memory<C> &own,
@@ -424,7 +424,8 @@ fold_row(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const own_memory<C> &
     solve_row<T>(p, o, own, row, m, count, lane);
 }
 
-/* Adds the parts of units inside a shard. A warp for each unit of the launch. */
+/* Adds the parts (partial sums of rows) of units inside a shard, and solves for the rows. A warp
+ * for each unit of the launch. */
 template <class T, int C>
 __global__ void __launch_bounds__(32 * WARPS, 2)
     fold_units(const __grid_constant__ ts_gpu_mttkrp p, const __grid_constant__ ts_gpu_observed o,
@@ -443,7 +444,8 @@ __global__ void __launch_bounds__(32 * WARPS, 2)
                        ends != NULL ? ends + 2 * shard.number * size : NULL, lane);
 }
 
-/* Adds the parts of shards. A warp for each part. */
+/* Adds the parts of the first and last rows of shards, and solves for the rows. A warp for each
+ * part. */
 template <class T, int C>
 __global__ void __launch_bounds__(32)
     fold_ends(const __grid_constant__ ts_gpu_mttkrp p, const __grid_constant__ ts_gpu_observed o,

@@ -59,7 +59,7 @@ static inline int ts_observed_is_long(enum ts_precision precision, uint32_t rank
     return rank > ts_observed_most(precision);
 }
 
-/* Returns the number of float64 in a part. */
+/* Returns the number of float64 values in a part (partial sums of a row). */
 TS_ANYWHERE static inline uint64_t ts_observed_part(uint32_t rank)
 {
     return rank * (rank + UINT64_C(1)) / 2 + rank + 1;

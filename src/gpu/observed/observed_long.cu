@@ -110,7 +110,7 @@ static __device__ inline void solve_few(const ts_gpu_mttkrp &p, const ts_gpu_obs
     store_long<T>(p, o, w, row, count);
 }
 
-/* Stores S, m and the count as a part. All threads call. */
+/* Stores S, m and the count as a part (partial sums of a row). All threads call. */
 static __device__ inline void pack_long(const long_memory &w, uint32_t rank, double count,
                                         double *to)
 {
@@ -216,7 +216,8 @@ static __device__ inline void end_long(const ts_gpu_mttkrp &p, const ts_gpu_obse
 
 /* ------------------------------------------------------------------ a share */
 
-/* Returns the part of o.ends for the first or the last row of a shard; NULL for other rows. */
+/* Returns the part of o.ends (partial sums) for the first or the last row of a shard; NULL for
+ * other rows. */
 static __device__ inline double *end_of(const ts_gpu_observed &o, const ts_gpu_shard &shard,
                                         uint32_t row)
 {

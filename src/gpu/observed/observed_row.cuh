@@ -162,7 +162,7 @@ static __device__ inline void solve_sum(const ts_gpu_mttkrp &p, const ts_gpu_obs
     }
 }
 
-/* Stores a sum as a part. */
+/* Stores the sums of a row as a part (observed_kernel.h). */
 template <int C, class COUNT>
 static __device__ inline void pack_part(const gram_sum<C, COUNT> &sum, COUNT count, uint32_t rank,
                                         double *to, uint32_t lane)

@@ -327,8 +327,8 @@ static __device__ inline uint64_t packed_at(uint32_t i, uint32_t j, uint32_t ran
     return (uint64_t)i * rank - (uint64_t)i * (i + 1) / 2 + j;
 }
 
-/* The rows of n parts. If both parts of a unit belong to one row, the second one does not exist;
- * neither do the parts of a unit without blocks. */
+/* The row numbers of n parts (partial sums of rows). If both parts of a unit belong to one row, the
+ * second one does not exist; neither do the parts of a unit without blocks. */
 struct part_rows {
     const uint32_t *row;
     uint64_t n;

@@ -119,7 +119,7 @@ static __device__ inline COUNT spill_wide(wide_sum<COUNT> &sum, const wide_memor
     return count;
 }
 
-/* Stores S (in w.s), m (in w.y) and the count as a part. */
+/* Stores S (in w.s), m (in w.y) and the count as a part (partial sums of a row). */
 static __device__ inline void pack_wide(const wide_memory &w, uint32_t rank, double count,
                                         double *to)
 {
@@ -255,7 +255,8 @@ static __device__ inline void fold_wide_row(const ts_gpu_mttkrp &p, const ts_gpu
     solve_wide<T>(p, o, w, row, count);
 }
 
-/* Adds the parts of shares inside a shard. A thread block for each part of the launch. */
+/* Adds the parts (partial sums of rows) of shares inside a shard. A thread block for each part of
+ * the launch. */
 template <class T>
 __global__ void __launch_bounds__(32 * MOST_WARPS, 1)
     fold_wide_shares(const __grid_constant__ ts_gpu_mttkrp p,
@@ -272,7 +273,7 @@ __global__ void __launch_bounds__(32 * MOST_WARPS, 1)
                      ends != NULL ? ends + 2 * shard.number * size : NULL);
 }
 
-/* Adds the parts of shards. A thread block for each part. */
+/* Adds the parts of the first and last rows of shards. A thread block for each part. */
 template <class T>
 __global__ void __launch_bounds__(32 * MOST_WARPS, 1)
     fold_wide_ends(const __grid_constant__ ts_gpu_mttkrp p,

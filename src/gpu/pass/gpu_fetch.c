@@ -58,7 +58,8 @@ static int wait_for_marks(struct ts_gpu_pass *p, struct ts_err *err)
     return rc;
 }
 
-/* Notes on the board that this member computes the shard, and counts it off from its chunk. */
+/* Notes on the board that this member computes the shard, and subtracts it from the shards that are
+ * left in its chunk. */
 static void claim(struct ts_gpu_pass *p, uint64_t shard)
 {
     struct ts_gpu_board *b = &p->g->board;
@@ -139,7 +140,7 @@ static ts_gpu_error end_batch(struct ts_gpu_pass *p)
     return e;
 }
 
-/* Enqueues the kernels of all shards that are due. */
+/* Enqueues the kernels of all due shards, whose copies were enqueued before. */
 static ts_gpu_error launch_due(struct ts_gpu_pass *p)
 {
     struct ts_gpu_member *me = p->me;

@@ -21,8 +21,8 @@ static int fail(struct ts_err *err, ts_gpu_error e)
     return ts_gpu_fail(err, e, "row solves");
 }
 
-/* Prepares, for a model, the spans of rows that the member computed in ranges of others, and of the
- * edges of all its shards. */
+/* Prepares, for a model, the spans that the member sends last: rows that it computed in ranges of
+ * other members, and edge rows (partial sums) of all its shards. */
 static ts_gpu_error prepare_product(struct ts_gpu_product *r)
 {
     struct ts_gpu_pass *p = r->pass;
@@ -120,9 +120,9 @@ static int gather_units(struct ts_gpu_product *r, const uint64_t *first, struct 
     return rc == 0 ? ts_gpu_rows_receive(p, err) : rc;
 }
 
-/* Makes an update that reads the old rows, once all products have arrived. Each member updates its
- * share of the units and sends the rows; if sending would take longer than computing, each updates
- * all units. */
+/* Makes an update that reads the old rows, once all products have arrived. Each member updates an
+ * equal part of the units (32 rows each) and sends the rows; if sending would take longer than
+ * computing, each updates all units. */
 static int update_own(struct ts_gpu_product *r, struct ts_err *err)
 {
     struct ts_gpu_pass *p = r->pass;
@@ -147,8 +147,8 @@ static int update_own(struct ts_gpu_product *r, struct ts_err *err)
     return shared ? gather_units(r, first, err) : 0;
 }
 
-/* Each member computes its share of the parts of the Gram matrix and sends it to all. If there is
- * one member, the log mark of this work is stopped in sum_up. */
+/* Each member computes an equal number of parts of the Gram matrix (sums over some rows) and sends
+ * them to all. If there is one member, the log mark of this work is stopped in sum_up. */
 static int gram_parts(struct ts_gpu_product *r, struct ts_err *err)
 {
     struct ts_gpu_pass *p = r->pass;

@@ -28,9 +28,11 @@ int ts_gpu_gather_sends_edges(const struct ts_gpu_product *r);
 int ts_gpu_gather_next_run(const struct ts_gpu_pass *p, uint32_t number, uint64_t *first,
                            uint64_t *last, uint64_t end);
 /* Whether row_inner has a number for each row, which is sent with it: the inner product or, for
- * observed cells, the size. Updates that read the old rows have such numbers for units instead. */
+ * observed cells, the size. Updates that read the old rows have such numbers for units of 32 rows
+ * instead. */
 int ts_gpu_gather_with_inner(const struct ts_gpu_product *r);
-/* Starts a part that member i sends. Its spans are added by ts_gpu_gather_add. */
+/* Starts a part (the spans of one gather) that member i sends. Its spans are added by
+ * ts_gpu_gather_add. */
 void ts_gpu_gather_open(struct ts_gpu_pass *p, uint32_t i, struct ts_exchange_part *part);
 void ts_gpu_gather_add(struct ts_gpu_pass *p, uint32_t i, struct ts_exchange_part *part,
                        uint64_t offset, uint64_t bytes);
@@ -47,7 +49,7 @@ int ts_gpu_gather_buffer(struct ts_gpu_product *r, enum ts_gpu_buffer buffer,
 /* Ends the log mark of the gathers since the last call, if there were any. */
 int ts_gpu_gather_end(struct ts_gpu_pass *p, struct ts_err *err);
 int ts_gpu_gather_rows(struct ts_gpu_pass *p, uint32_t k, struct ts_err *err);
-/* Makes the spans of the edges of all shards that a member computes. */
+/* Makes the spans of the edge rows (partial sums) of all shards that a member computes. */
 void ts_gpu_gather_edges(struct ts_gpu_product *r, uint32_t number);
 
 /* ---- gpu_rows.c */

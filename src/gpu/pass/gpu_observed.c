@@ -23,8 +23,8 @@
 #include "gpu/pass/gpu_sums.h"
 #include "gpu/observed/observed_long.h"
 
-/* Limits on the places for Gram matrices of long rows (observed_long.h), and their bytes if there
- * is no budget. */
+/* Limits on the number of places (memory for the Gram matrix of one long row, observed_long.h), and
+ * the bytes of all places if there is no budget. */
 #define MOST_PLACES  128u
 #define LEAST_PLACES 2u
 #define PLACES_BYTES (UINT64_C(1) << 30)
@@ -39,9 +39,9 @@ int ts_gpu_observed_long(const struct ts_gpu_model *of)
     return of->gpu->cells == NULL && ts_observed_is_long(of->gpu->precision, of->rank);
 }
 
-/* Returns the number of places: as many as large GPUs have multiprocessors, but not more than there
- * is work for, or than fit in an eighth of the budget. There are at least two, so that one long row
- * does not block all others. */
+/* Returns the number of places, each for the Gram matrix of a long row. There are as many as large
+ * GPUs have multiprocessors, but not more than there is work for, or than fit in an eighth of the
+ * budget. There are at least two, so that one long row does not block all others. */
 uint32_t ts_gpu_observed_places(const struct ts_gpu_model *of)
 {
     const struct ts_gpu *g = of->gpu;

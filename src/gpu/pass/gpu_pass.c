@@ -70,8 +70,8 @@ static int pass_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struc
     return g->cells == NULL ? run_pass(p, err) : ts_gpu_cells_run(p, j->pass, err);
 }
 
-/* Returns the number of chunks of a range. Each chunk has at least CHUNK_BYTES of rows, and a
- * shard. */
+/* Returns the number of chunks into which a member's range is divided. Each chunk has at least
+ * CHUNK_BYTES of rows, and a shard. */
 static uint32_t count_chunks(const struct ts_gpu *g, const struct ts_gpu_mode *m,
                              const struct ts_gpu_request *ask)
 {

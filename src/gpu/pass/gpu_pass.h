@@ -83,9 +83,9 @@ struct ts_gpu_pass { /* a member's pass */
     const struct ts_gpu_mode *mode;
     uint32_t n;                     /* number of products */
     struct ts_gpu_product *product; /* the products of the member */
-    int alone; /* the mode has one shard and the team one member, so no shards share rows */
-    /* 1: the kernels after the product, including those for edges of shares, are launched as one
-     * graph */
+    int alone; /* 1: the mode has one shard and the team one member, so no shards share rows */
+    /* 1: the kernels after the product, including those that add edge rows of shares, are launched
+     * as one graph */
     int as_graph;
     int updating;                 /* 1: the data for the updates was sent to the device */
     uint32_t unjoined;            /* bit i: `dense` does not wait for compute[i] yet */
@@ -113,7 +113,8 @@ void ts_gpu_product_fill(struct ts_gpu_pass *p, const struct ts_request *u,
 int ts_gpu_fetch_all(struct ts_gpu_pass *p, struct ts_err *err);
 /* Computes the shards that stay on the device. */
 int ts_gpu_kept_take(struct ts_gpu_pass *p, struct ts_err *err);
-/* Enqueues the sums of edges inside all kept shards, if the team has one member. */
+/* Enqueues the sums of edge rows (partial sums of rows) inside all kept shards, if the team has one
+ * member. */
 ts_gpu_error ts_gpu_kept_fold(const struct ts_gpu_pass *p);
 /* Returns the description of a shard at `addr` on the device, for kernels. */
 static inline struct ts_gpu_shard ts_gpu_describe(const struct ts_gpu_mode *m, uint64_t shard,
@@ -141,7 +142,8 @@ void ts_gpu_rows_expect(struct ts_gpu_pass *p);
  * it makes the data ready. To be called when the device has other work, and before rows are
  * solved. */
 int ts_gpu_rows_prepare(struct ts_gpu_pass *p, struct ts_err *err);
-/* Solves, publishes and sends the chunks whose shards are all taken. */
+/* Solves, publishes and sends the rows of the chunks (parts of the member's range) whose shards are
+ * all taken. */
 int ts_gpu_rows_advance(struct ts_gpu_pass *p, struct ts_err *err);
 /* Called after all kernels of the member's shards were enqueued: does the rest of the pass and
  * waits for its end. */
@@ -157,7 +159,8 @@ ts_gpu_error ts_gpu_launch_products(const struct ts_gpu_pass *p, const struct ts
  * stream. Models come one after another, so that most kernels at a time read the same factors,
  * which stay in the second-level cache. */
 ts_gpu_error ts_gpu_launch_due(const struct ts_gpu_pass *p);
-/* Launches, after the products, the sums of rows that shares of a shard have in common. */
+/* Launches, after the products, the sums of rows that several thread blocks of a shard have in
+ * common. */
 ts_gpu_error ts_gpu_fold_shards(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
                                 ts_gpu_stream stream);
 

@@ -21,15 +21,15 @@ int ts_gpu_dense_solve(void *be, uint32_t mode, const struct ts_row_update *upda
                        const struct ts_row_sums *sums, struct ts_err *err);
 int ts_gpu_dense_scale(void *be, uint32_t mode, const double *s, struct ts_err *err);
 int ts_gpu_dense_gram(void *be, uint32_t mode, double *gram, struct ts_err *err);
-/* Enqueues an update that reads the old rows, for units of the member's replica. wide: products are
- * in float64. */
+/* Enqueues an update that reads the old rows, for units (32 rows each) of the member's replica.
+ * wide: products are in float64. */
 ts_gpu_error ts_gpu_dense_own(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                               uint32_t mode, const struct ts_row_update *update,
                               const struct ts_row_sums *sums, int wide, uint64_t first_unit,
                               uint64_t n_units);
-/* Called for member 0, once all parts have arrived. sum_up enqueues the Gram matrix and the
- * requested sums, and their copy to the model's `host`; copy_out reads them there, once `dense` has
- * ended. update: the update that was made, or NULL. */
+/* Called for member 0, once all parts of the Gram matrix have arrived. sum_up enqueues the Gram
+ * matrix and the requested sums, and their copy to the model's `host`; copy_out reads them there,
+ * once `dense` has ended. update: the update that was made, or NULL. */
 ts_gpu_error ts_gpu_dense_sum_up(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                                  uint32_t mode, const struct ts_row_update *update,
                                  const struct ts_row_sums *sums);
@@ -37,7 +37,7 @@ void ts_gpu_dense_copy_out(const struct ts_gpu_model *of, const struct ts_row_up
                            const struct ts_row_sums *sums);
 
 /* ---- gpu_multiply.c */
-/* Enqueues the rounds for a launch's shards: products, edges and rows. */
+/* Enqueues the rounds for a launch's shards: weighted products, sums of edge rows, and new rows. */
 ts_gpu_error ts_gpu_multiply_launch(const struct ts_gpu_product *r,
                                     const struct ts_gpu_mttkrp *args, ts_gpu_stream stream);
 /* Multiplies the rows that several shards share, once their products have arrived. */
@@ -54,12 +54,12 @@ static inline int ts_gpu_solves_observed(const struct ts_gpu_product *r)
     return r->pass->ask->kind == TS_REQUEST_ROWS;
 }
 uint64_t ts_gpu_observed_part_bytes(const struct ts_gpu_model *of);
-/* Whether Gram matrices of rows are in device memory (long rows), and the number of places for
- * them. */
+/* Whether Gram matrices of rows are in device memory (long rows), and the number of places, with
+ * memory for one such matrix each. */
 int ts_gpu_observed_long(const struct ts_gpu_model *of);
 uint32_t ts_gpu_observed_places(const struct ts_gpu_model *of);
-/* Enqueue the rows of a launch's shards (launch), and then the sums of parts inside the shards
- * (fold). */
+/* Enqueue the kernels that solve for rows of a launch's shards (launch), and those that add partial
+ * sums of rows inside the shards (fold). */
 ts_gpu_error ts_gpu_observed_launch(const struct ts_gpu_product *r,
                                     const struct ts_gpu_mttkrp *args, ts_gpu_stream stream);
 ts_gpu_error ts_gpu_observed_fold(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
@@ -68,8 +68,8 @@ ts_gpu_error ts_gpu_observed_fold(const struct ts_gpu_product *r, const struct t
  * member 0 the copy of `size` to the model's `host`. */
 ts_gpu_error ts_gpu_observed_finish(const struct ts_gpu_product *r);
 void ts_gpu_observed_copy_out(const struct ts_gpu_product *r);
-/* For a dense tensor: enqueues the solution of all rows of the mode. Part e belongs to row row[e],
- * for an even number of parts. */
+/* For a dense tensor: enqueues the solution of all rows of the mode. Part e, the sums of a row,
+ * belongs to row row[e], for an even number of parts. */
 ts_gpu_error ts_gpu_observed_solve(const struct ts_gpu_product *r, const double *part,
                                    const uint32_t *row);
 /* Launches the kernel of ts_gpu_observed_solve once, for row 0 of a model, so that its code is

@@ -90,7 +90,8 @@ ts_gpu_error ts_gpu_rows_solve(struct ts_gpu_product *r, uint64_t row, const uin
     return e;
 }
 
-/* Solves the member's rows of chunk c for a model, and adds them as its k-th part to be sent. */
+/* Solves the member's rows of chunk c (a part of its range) for a model, and adds them as its k-th
+ * part to be sent. */
 static ts_gpu_error solve_chunk(struct ts_gpu_product *r, uint32_t c, uint32_t k)
 {
     struct ts_gpu_pass *p = r->pass;
@@ -111,7 +112,8 @@ static ts_gpu_error solve_chunk(struct ts_gpu_product *r, uint32_t c, uint32_t k
     return e;
 }
 
-/* Solves the member's rows of chunk c, then tells the others that these rows can be gathered. */
+/* Solves the member's rows of chunk c (a part of its range), then tells the others that these rows
+ * can be gathered. */
 static int publish(struct ts_gpu_pass *p, uint32_t c, struct ts_err *err)
 {
     struct ts_gpu_board *b = &p->g->board;

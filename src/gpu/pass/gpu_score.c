@@ -24,7 +24,7 @@ struct job {
     /* for each share of the mode: sums of all members, and of one member */
     struct ts_score_share *share, *share_here;
     struct ts_score_sums *part, *part_here; /* 2 partial sums (parts) for each unit */
-    uint32_t *row, *row_here;               /* the rows that parts belong to */
+    uint32_t *row, *row_here;               /* row numbers of these partial sums */
     /* for each row: sums of all members, and PIECE sums of one member */
     struct ts_score_sums *slice, *piece;
 };
@@ -120,7 +120,8 @@ static ts_gpu_error fetch_slices(struct job *j, struct ts_gpu_member *me)
     ts_gpu_error e = fetch(me, j->part_here, my->score_part, n * sizeof *j->part);
     TRY(e, fetch(me, j->row_here, me->edge_row, n * sizeof *j->row));
     for (uint64_t k = 0; k < n && e == cudaSuccess; k++)
-        if (j->row_here[k] != UINT32_MAX) { /* each unit is computed by one member */
+        if (j->row_here[k] != UINT32_MAX) { /* each unit (a warp's nonzeros) is computed by one
+                                             * member */
             j->part[k] = j->part_here[k];
             j->row[k] = j->row_here[k];
         }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fetches the sums of shares from the devices, and adds them on the host. */
+/* Fetches the sums of shares (one thread block's nonzeros each) from the devices, and adds them on
+ * the host. */
 #include "gpu/pass/gpu_sums.h"
 
 #include <cuda_runtime.h>

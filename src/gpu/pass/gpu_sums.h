@@ -28,7 +28,7 @@ int ts_gpu_sums_new(struct ts_gpu_sums *s, struct ts_gpu *g, uint32_t mode, uint
                     struct ts_err *err);
 void ts_gpu_sums_free(struct ts_gpu_sums *s);
 
-/* Returns the bytes of the sums of all shares. */
+/* Returns the bytes of an array with the sums of all shares. */
 static inline uint64_t ts_gpu_sums_bytes(const struct ts_gpu_sums *s)
 {
     return 8 * s->each * s->g->mode[s->mode].n_shares;

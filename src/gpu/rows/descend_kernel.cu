@@ -108,7 +108,7 @@ static __device__ inline void descend_tiles(double (&x)[N][2], double (&t)[N][2]
 
 /* ------------------------------------------------------------------ a unit */
 
-/* A unit of rows; m and a point to its first row. */
+/* A unit of TS_DESCEND_UNIT rows. `m` and `a` are the addresses of its first row. */
 template <class T, class A> struct unit_rows {
     uint32_t n_rows;
     const T *m;
@@ -217,7 +217,8 @@ static __device__ inline void descend_row(double (&x)[8], double (&t)[8], const 
     }
 }
 
-/* Data for all units of a thread block: G as fragments, and the table of columns. */
+/* Data for all units of a thread block: G as fragments (pairs in the order of the lanes), and the
+ * table of columns. */
 template <int B> struct narrow_tables {
     double2 g[B * B * 32];
     double2 table[TS_DESCEND_TABLE * B * 4];
@@ -484,7 +485,8 @@ static __global__ void __launch_bounds__(32 * WARPS, WARPS == 4 ? 4 : 2)
 /* ------------------------------------------------------------------ sums of rows that do not
  * change */
 
-/* Computes the sums of a unit with each warp. The elements of a unit are contiguous. */
+/* Computes the sums of rows that do not change: each warp those of a unit (32 rows), whose elements
+ * are contiguous. */
 template <class T, class A>
 static __global__ void __launch_bounds__(32 * KEEP_WARPS) keep_rows(const struct ts_descend d)
 {

@@ -62,7 +62,7 @@ static inline uint64_t ts_descend_units(uint64_t n_rows)
     return (n_rows + TS_DESCEND_UNIT - 1) / TS_DESCEND_UNIT;
 }
 
-/* Coordinate descent on the rows of the units. */
+/* Updates the rows of the units (32 rows each) by coordinate descent. */
 ts_gpu_error ts_descend_rows(const struct ts_descend *d, ts_gpu_stream stream);
 
 /* Computes the sums of the weighted rows, which do not change. g and scratch are not read. */

@@ -79,7 +79,8 @@ static uint32_t tile_pairs(uint32_t ld)
     return tiles_of(ld) * (tiles_of(ld) + 1) / 2;
 }
 
-/* Returns the number of parts. Each part and pair of column tiles has one thread block. */
+/* Returns the number of parts of a Gram matrix (sums over some of the rows). Each part and pair of
+ * column tiles has one thread block. */
 uint32_t ts_dense_gram_parts(uint32_t ld, uint64_t n_rows)
 {
     const uint64_t tiles = (n_rows + GRAM_ROWS - 1) / GRAM_ROWS;
@@ -174,7 +175,8 @@ static __global__ void __launch_bounds__(THREADS)
         out[i] = total[i / TILE][i % TILE];
 }
 
-/* Adds the parts and mirrors the result. A warp computes one element of the upper triangle. */
+/* Adds the parts of a Gram matrix and mirrors the result. A warp computes one element of the upper
+ * triangle. */
 static __global__ void gram_finish(const double *part, uint32_t n_parts, uint32_t n_pairs,
                                    uint32_t ld, double *gram)
 {

@@ -66,14 +66,16 @@ static __device__ inline void times_wide(const wide_rows<Q> &r, const double *ma
     }
 }
 
-/* Calls f(column, row, where) for each pair of the rows. */
+/* Calls f(column, row, where) for each pair of columns of each row; where: the index of the pair in
+ * v and x. */
 template <int Q, class F> static __device__ inline void each_pair(const wide_rows<Q> &r, const F &f)
 {
     for (uint32_t k = threadIdx.x; k < r.eights * Q * 32; k += 32 * WIDE_WARPS)
         f(k / (Q * 32) * 8 + 2 * (k % 4), k / 32 % Q * 8 + k % 32 / 4, k);
 }
 
-/* Returns the pair of a that belongs to the pair of v; zeros from the rank on. */
+/* Returns the entries of a at a pair of columns, which are computed from v; zeros from the rank
+ * on. */
 template <int Q>
 static __device__ inline double2 pair_at(const wide_rows<Q> &r, uint32_t column, uint32_t row,
                                          uint32_t where)

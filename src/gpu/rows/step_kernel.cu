@@ -365,7 +365,7 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Adds the parts of rows in their order. A thread adds one entry. */
+/* Adds the sums over the parts of a row's cells, in their order. A thread adds one entry. */
 template <class T, bool VALUES>
 static __global__ void add_parts(const __grid_constant__ ts_gpu_steps s, uint64_t first,
                                  uint64_t end, uint32_t n_parts)

@@ -10,17 +10,17 @@
  * shard. BATCH: edges loaded at once, which is a warp's part of a shard of 64 shares. */
 enum { FOLD = 32, WARPS = 16, BATCH = 8 };
 
-/* The current row of a thread that adds edges in file order. first: no row has ended yet, so this
- * row may have begun before these edges. */
+/* The current row of a thread that adds edges (partial sums of rows) in file order. first: no row
+ * has ended yet, so this row may have begun before these edges. */
 struct row_walk {
     double sum;
     uint32_t row;
     bool first;
 };
 
-/* Adds edges first .. end - 1 (at least one) in float64. Sums of rows that begin and end among them
- * go to `out`. The sum of the first row is passed to `head` when the next row begins. The sum of
- * the last row is returned. */
+/* Adds edges (partial sums of rows) first .. end - 1, at least one, in float64. Sums of rows that
+ * begin and end among them go to `out`. The sum of the first row is passed to `head` when the next
+ * row begins. The sum of the last row is returned. */
 template <class T, class Out, class Head>
 static __device__ row_walk add_edges(const T *edge, const uint32_t *row, uint64_t first,
                                      uint64_t end, uint32_t ld, Out *out, Head head)
@@ -54,9 +54,9 @@ static __device__ row_walk add_edges(const T *edge, const uint32_t *row, uint64_
 
 /* ------------------------------------------------------------------ inside a shard */
 
-/* out(row) := sum of the edges of row, for rows strictly inside a shard. The sums of the shard's
- * first and last row go to rows 2 * number and 2 * number + 1 of shard_edge. Without shard_edge
- * they go to `out`, rounded as if they had been stored there first.
+/* out(row) := sum of the edges (partial sums) of row, for rows strictly inside a shard. The sums of
+ * the shard's first and last row go to rows 2 * number and 2 * number + 1 of shard_edge. Without
+ * shard_edge they go to `out`, rounded as if they had been stored there first.
  *
  *   launch  grid (shards, ceil(ld / 32)), WARPS warps each, a lane per column
  *   shared  the sums of each warp's first and last row
@@ -142,8 +142,9 @@ ts_gpu_error ts_edge_fold_shards(enum ts_precision precision, const struct ts_gp
 
 /* ------------------------------------------------------------------ between shards */
 
-/* Adds FOLD consecutive edges. Sums of rows inside them go to `out`, those of the first and last
- * row to `next`; with only one warp, all go to `out`. Sums are kept in float64.
+/* Adds FOLD consecutive edges (partial sums of rows). Sums of rows inside them go to `out`, those
+ * of the first and last row to `next`; with only one warp, all go to `out`. Sums are kept in
+ * float64.
  *
  *   launch  one warp per FOLD edges, a lane per column
  *   row     (n) ascending; equal rows follow each other */

@@ -33,12 +33,13 @@ extern "C" {
 ts_gpu_error ts_edge_fold_shards(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
                                  void *shard_edge, ts_gpu_stream stream);
 
-/* Returns the rows that `edge` and `edge_row` must have for ts_edge_fold: two for each shard, and
- * more as scratch. */
+/* Returns the number of rows that `edge` and `edge_row` must have for ts_edge_fold: two for each
+ * shard, and more as scratch. */
 uint64_t ts_edge_count(uint64_t n_shards);
 
-/* Adds the edges of a mode's shards to rows of `out`. Rows 2 s and 2 s + 1 of `edge` are the sums
- * of shard s's first and last row, which are rows edge_row[2 s] and edge_row[2 s + 1] of `out`. */
+/* Adds the edges (partial sums of rows) of a mode's shards to rows of `out`. Rows 2 s and 2 s + 1
+ * of `edge` are the sums of shard s's first and last row, which are rows edge_row[2 s] and
+ * edge_row[2 s + 1] of `out`. */
 ts_gpu_error ts_edge_fold(enum ts_precision precision, uint64_t n_shards, void *edge,
                           uint32_t *edge_row, uint32_t ld, void *out, ts_gpu_stream stream);
 

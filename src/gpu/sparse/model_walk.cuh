@@ -331,8 +331,8 @@ template <class V, class T, int LPR, int NL, int U, bool SUM> struct model_walk 
             __syncwarp(); /* the next block overwrites the marks */
     }
 
-    /* For rows of more columns than a warp holds: each lane visits its 8 positions. Factors of
-     * terms overwrite the values. */
+    /* For rows of more columns than a warp holds: each lane visits its 8 positions. Without SUM,
+     * the factor of each nonzero's term overwrites its value. */
     static __device__ __forceinline__ void visit_lane(const wanted &what, const walk &w,
                                                       weights of_cells, const T *model,
                                                       uint32_t there, uint32_t held, sums &sum)

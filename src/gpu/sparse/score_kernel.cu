@@ -154,7 +154,8 @@ static __device__ inline void each_cell(const T *value, const score_memory<T, LP
           own.weight == NULL ? 1.0 : (double)own.weight[first + k]);
 }
 
-/* The state of a unit: its current row and, in the last lane, the sums of this row so far. */
+/* The state of a unit (a warp's nonzeros): its current row and, in the last lane, the sums of this
+ * row so far. */
 struct unit_slices {
     ts_score_sums open;
     uint32_t row;

@@ -23,7 +23,7 @@ extern "C" {
 
 #define TS_SCORE_UNITS 4u /* units of a share */
 
-/* The sums of a share. */
+/* The sums of a share (one thread block's nonzeros). */
 struct ts_score_share {
     struct ts_score_sums sums;
     double logs; /* sum of x log m, where x is a value and m the model's */
@@ -36,8 +36,9 @@ struct ts_gpu_scores {
     int logs;                     /* 1: compute logs and others */
     struct ts_score_share *share; /* one for each share of the mode copy */
     struct ts_score_sums *slice;  /* sums of each row; if NULL, part is NULL as well */
-    /* 2 parts for each unit of the mode copy. args->edge_row gets their rows, or UINT32_MAX for a
-     * part that does not exist. */
+    /* 2 partial sums for each unit (a warp's nonzeros) of the mode copy: those of its first and
+     * last row. args->edge_row gets their row numbers, or UINT32_MAX for a partial sum that does
+     * not exist. */
     struct ts_score_sums *part;
 };
 

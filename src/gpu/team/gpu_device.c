@@ -14,7 +14,8 @@ static int check(struct ts_err *err, ts_gpu_error e, const char *what)
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, what);
 }
 
-/* Sends the tables of every mode, which never change, to the device. */
+/* Sends the tables of every mode, which never change, to the device: first and last rows of shards,
+ * the rows at boundaries of shards, and the dictionary of values. */
 static ts_gpu_error send_constants(const struct ts_gpu *g, struct ts_gpu_member *me)
 {
     const struct ts_tensor *t = g->tensor;

@@ -26,7 +26,8 @@ static void *take_bytes(char *base, uint64_t *used, uint64_t bytes)
     return at;
 }
 
-/* The largest numbers of shares, shards and rows over all modes. */
+/* The largest numbers of shares (one thread block's nonzeros each), shards and rows over all
+ * modes. */
 struct sizes {
     uint64_t shares, shards, rows;
 };

@@ -19,8 +19,8 @@ uint64_t ts_gpu_plan_factors(const struct ts_gpu *g); /* bytes of the factors of
 /* bytes that the largest shard takes on a device */
 uint64_t ts_gpu_plan_largest(const struct ts_gpu *g);
 uint64_t ts_gpu_plan_all(const struct ts_gpu *g); /* bytes that all shards take */
-/* Chooses the kept shards, the number of slots and store_bytes, for `left` bytes on each device.
- * `left` must hold at least two shards. */
+/* Chooses the kept shards (which stay on the device), the number of slots (buffers for the others)
+ * and store_bytes, for `left` bytes on each device. `left` must hold at least two shards. */
 int ts_gpu_plan_shards(struct ts_gpu *g, uint64_t left, struct ts_err *err);
 
 /* ---- gpu_models.c: the function `most` of the backend's table */

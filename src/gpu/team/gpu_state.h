@@ -63,11 +63,12 @@ enum {
      * prefetched shards: between the last copy of a mode and the first one of the next mode are 1.5
      * ms, in which a link transfers 18 shards of 4 MiB. */
     TS_GPU_SLOTS = 24,
-    /* Streams for kernels of streamed shards, as one shard has too few shares to fill a large GPU.
-     * While kept shards are computed, a kernel takes half a millisecond, in which the link
-     * transfers ten more shards of 4 MiB. */
+    /* Streams for kernels of streamed shards, as one shard has too few thread blocks to fill a
+     * large GPU. While kept shards are computed, a kernel takes half a millisecond, in which the
+     * link transfers ten more shards of 4 MiB. */
     TS_GPU_STREAMS = 16,
-    /* streams for kept shards, so that one chunk ends while the next begins */
+    /* streams for kept shards, so that one chunk (a part of the range) ends while the next
+     * begins */
     TS_GPU_KEPT_STREAMS = 2,
     TS_GPU_LENT = 4,   /* shards being copied from host memory: enough to keep the link busy */
     TS_GPU_CHUNKS = 6, /* most parts into which a member's range is divided for sending */
@@ -112,12 +113,12 @@ struct ts_gpu_slot {
     struct ts_gpu_early early;
 };
 
-/* A device's table of the kept shards of a mode, chunk by chunk. */
+/* A device's table of the kept shards of a mode, chunk by chunk (parts of the member's range). */
 struct ts_gpu_table {
     struct ts_gpu_shard *entry; /* in device memory, for n_shards of the mode */
     uint64_t version;           /* version of the mode that it was made from; 0: never made */
     uint32_t n_chunks;          /* number of chunks for which it was made */
-    /* kept shards, and their shares, of each chunk */
+    /* for each chunk: numbers of kept shards, and of their shares */
     uint32_t n[TS_GPU_CHUNKS], n_shares[TS_GPU_CHUNKS];
 };
 
@@ -148,7 +149,7 @@ struct ts_gpu_replica {
     double *part;
     uint32_t *edge_row; /* row numbers of these partial sums */
     double *ends;       /* 2 such partial sums for each shard of the largest mode */
-    /* places for long rows, and a lock for each of them (observed_long.h); or NULL */
+    /* memory for the systems of long rows (observed_long.h), with a lock for each; or NULL */
     double *place;
     uint32_t *lock;
     /* TS_ERRORS_SUMS sums for each share; NULL unless the run may have models of observed cells, or
@@ -161,7 +162,7 @@ struct ts_gpu_replica {
     struct ts_score_sums *score_slice, *score_part;
     /* the fields below are for models with losses other than least squares and Poisson
      * (step_kernel.h); NULL unless the run may have such models */
-    double *losses; /* TS_LOSS_SUMS for each share */
+    double *losses; /* TS_LOSS_SUMS sums for each share */
     double *group_sum[TS_MAX_ORDER], *closed, *upto, *column, *weight, *cell_part;
     double *of_group; /* ts_step_values: a value for each group of rows of the largest mode */
     char *apart; /* products of modes whose updates read the old rows, apart_rows x ld; or NULL */
@@ -205,7 +206,7 @@ struct ts_gpu_member {
     struct ts_gpu_product *product; /* n_models products of the current pass */
 
     char *kept;           /* in `store`: memory for kept shards */
-    uint64_t *free_place; /* stack of the free places in `kept` */
+    uint64_t *free_place; /* stack of the offsets of free places in `kept` */
     uint64_t n_free;
     struct ts_gpu_slot slot[TS_GPU_SLOTS]; /* in `store` */
     uint32_t next_slot, next_stream;
@@ -239,8 +240,8 @@ struct ts_gpu_board {
 };
 
 /* The spans of a model that each member sends in the gathers of a pass: rows and row_inner of its
- * chunks in the order of publishing, then edges of shards, then rows of shards that it took from
- * others. */
+ * chunks in the order of publishing, then edge rows (partial sums) of shards, then rows of shards
+ * that it took from others. */
 struct ts_gpu_sent {
     struct ts_exchange_part rows[TS_GPU_CHUNKS + 1][TS_MAX_TEAM];
     struct ts_exchange_part inner[TS_GPU_CHUNKS + 1][TS_MAX_TEAM];
@@ -317,7 +318,7 @@ struct ts_gpu {
     struct ts_gpu_board board;
 
     uint64_t slot_bytes;
-    /* size and number of each member's places for kept shards; 0 if there is one member */
+    /* size and number of each member's places, for one kept shard each; 0 if there is one member */
     uint64_t place_bytes, n_places;
     uint64_t store_bytes; /* all slots and places */
     /* for each member of this process: memory that the driver takes */
@@ -361,7 +362,7 @@ static inline uint64_t ts_gpu_place(const struct ts_disk_shard *s)
     return ((uint64_t)s->raw_bytes + TS_SHARD_SLACK + 255) / 256 * 256;
 }
 
-/* Returns the number of shares of a shard, each for a thread block. */
+/* Returns the number of shares of a shard. A share is computed by one thread block. */
 static inline uint32_t ts_gpu_shares(const struct ts_gpu_mode *m, uint64_t shard)
 {
     return ts_mttkrp_shares(m->shard[shard].n_blocks, m->share_blocks);
@@ -372,8 +373,9 @@ static inline uint64_t ts_gpu_row_bytes(const struct ts_gpu_model *of)
     return (uint64_t)of->ld * of->gpu->element;
 }
 
-/* Returns the bytes of an edge row. Its elements are float64 if products are summed in float64
- * (wide), otherwise they have the precision of factors. */
+/* Returns the bytes of an edge row (a partial sum of a row, edge_kernel.h). Its elements are
+ * float64 if products are summed in float64 (wide), otherwise they have the precision of
+ * factors. */
 static inline uint64_t ts_gpu_edge_bytes(const struct ts_gpu_model *of, int wide)
 {
     return (uint64_t)of->ld * (wide ? 8 : of->gpu->element);
@@ -405,7 +407,7 @@ static inline int ts_gpu_served(const struct ts_gpu *g, uint32_t mode)
     return g->only_mode < 0 || (uint32_t)g->only_mode == mode;
 }
 
-/* Returns the first shard of chunk c of a member's range; for c = n_chunks, the end of the
+/* Returns the first shard of chunk c, a part of a member's range; for c = n_chunks, the end of the
  * range. */
 static inline uint64_t ts_gpu_chunk(const struct ts_gpu *g, const struct ts_gpu_mode *m,
                                     uint32_t member, uint32_t c)

@@ -48,8 +48,8 @@ int ts_gpu_ranks_least(struct ts_gpu *g, uint64_t *x, struct ts_err *err);
  * `bytes` bytes each. */
 int ts_gpu_ranks_gather(struct ts_gpu *g, void *array, uint64_t bytes, const uint64_t *first,
                         struct ts_err *err);
-/* Gathers an array with `bytes` bytes for each share of a mode, after a pass over it: each process
- * has the shares of its members' ranges. */
+/* Gathers an array with `bytes` bytes for each share (one thread block's nonzeros) of a mode, after
+ * a pass over it: each process has the shares of its members' ranges. */
 int ts_gpu_ranks_shares(struct ts_gpu *g, uint32_t mode, double *array, uint64_t bytes,
                         struct ts_err *err);
 /* Gathers the times, and the costs of ranges, of all members. */

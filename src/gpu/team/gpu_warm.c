@@ -15,7 +15,7 @@
 #include "gpu/rows/simplex_kernel.h"
 #include "gpu/sparse/weigh_kernel.h"
 
-/* Packs a shard of one nonzero into the memory for parts of a Gram matrix. */
+/* Packs a shard of one nonzero, and copies it to the device memory for parts of a Gram matrix. */
 static int pack_one(const struct ts_gpu *g, struct ts_gpu_member *me, struct ts_disk_shard *entry,
                     struct ts_err *err)
 {
