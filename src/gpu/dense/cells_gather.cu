@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Kernels that make tables of Khatri-Rao products, and that sum rows of Y and W into the MTTKRP of
  * a mode (cells_kernel.h). */
-#define _Static_assert static_assert /* layout.h, a C header, uses it */
+#define _Static_assert static_assert /* for format/layout.h, which is a C header */
 #include "gpu/dense/cells_kernel.h"
 
 #include <cuda_runtime.h>

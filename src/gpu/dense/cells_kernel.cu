@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Kernels for products of dense tensors: a large matrix of cells, read once, times a narrow matrix,
  * on tensor cores. */
-#define _Static_assert static_assert /* layout.h, a C header, uses it */
+#define _Static_assert static_assert /* for format/layout.h, which is a C header */
 #include "gpu/dense/cells_kernel.h"
 
 #include <cuda_runtime.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A pass over a mode of a dense tensor: it reuses results of earlier passes that are still valid,
- * computes the others from blocks of rows, and exchanges sums between members.
+/* Makes a pass over a mode of a dense tensor: it reuses results of earlier passes that are still
+ * valid, computes the others from blocks of rows, and exchanges sums between members.
  *
  * For an outer mode, Y of each block is computed, except for rows whose Y is kept and still valid.
  * Sums over its steps are added to the sums of shares. For an inner mode, W is computed piece by
  * piece and added to the sums of shares, unless W is still valid. Then the MTTKRP is gathered from
- * W. Members send each other the sums of their shares, and each member adds up all of them. */
+ * W. Members send each other the sums of their shares, and each member adds up all of them. Y and W
+ * are defined in cells_kernel.h. */
 #include "gpu/dense/gpu_cells.h"
 
 #include <cuda_runtime.h>

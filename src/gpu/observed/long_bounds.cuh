@@ -12,8 +12,8 @@
 
 /* ------------------------------------------------------------------ bounds */
 
-/* y := m - S a, for the first `rank` entries. S is the matrix before factoring. All threads
- * call. */
+/* Sets y to the residual m - S a, for the first `rank` entries. S is the matrix before factoring.
+ * All threads call. */
 static __device__ inline void subtract_long(const long_memory &w, uint32_t rank, const double *a,
                                             double *y)
 {

@@ -187,8 +187,8 @@ static __device__ inline void factor_tile(const long_memory &w, uint32_t k0, dou
     }
 }
 
-/* Factors S of order n, a multiple of SIDE, into U' U, in place of its upper triangle. Column n
- * becomes U'^-1 times column n. All threads call. */
+/* Factors S of order n, a multiple of SIDE, into U' U, in place of its upper triangle. Column n,
+ * the right side, is multiplied by U'^-1. All threads call. */
 static __device__ inline void factor_long(const long_memory &w, uint32_t n, double cut,
                                           diagonal_tile &tile)
 {
@@ -225,7 +225,7 @@ static __device__ inline void factor_long(const long_memory &w, uint32_t n, doub
     }
 }
 
-/* w.a := U^-1 times column n. All threads call. */
+/* Sets w.a to the solution: U^-1 times column n, after factor_long. All threads call. */
 static __device__ inline void substitute_long(const long_memory &w, uint32_t n, diagonal_tile &tile)
 {
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows of observed cells, each with its own Gram matrix S. A warp decodes blocks as for the MTTKRP,
- * and solves for a row in one of three ways:
+/* Solves for rows of observed cells, each with its own Gram matrix S. A warp decodes blocks as for
+ * the MTTKRP, and solves for a row in one of three ways:
  *
  * S of a row is summed by tensor cores in registers (gram_tiles.cuh). If l2 is positive and entries
  * have no bounds, the warp solves for the row in the same registers when the row ends
@@ -15,7 +15,7 @@
  * nonzeros and more columns is solved for in the same way, since its P P' is smaller than S.
  *
  * Sums and solutions are float64; products are in the precision of the rows, as on CPU cores. */
-#define _Static_assert static_assert /* layout.h, a C header, uses it */
+#define _Static_assert static_assert /* for format/layout.h, which is a C header */
 #include "gpu/observed/observed_kernel.h"
 
 #include <cuda_runtime.h>
@@ -344,7 +344,8 @@ __global__ void __launch_bounds__(32, RESIDENT)
 
 enum { BATCH = 4 }; /* parts (partial sums of a row) that are loaded at once */
 
-/* Unpacks S from the part in own.copy to own.s, and returns m(lane). */
+/* Unpacks the Gram matrix S from the part in own.copy to own.s, and returns entry `lane` of the
+ * right side m. */
 template <int C>
 static __device__ inline double unpack_part(const own_memory<C> &own, uint32_t rank, uint32_t lane)
 {

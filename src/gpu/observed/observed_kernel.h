@@ -40,7 +40,7 @@ struct ts_gpu_observed {
     int by_count;
     double l2, mean, lower, upper;
     struct ts_hold_out hold_out;
-    uint8_t level[TS_MAX_ORDER]; /* level of each mode in this copy */
+    uint8_t level[TS_MAX_ORDER]; /* level of each mode in the mode copy */
     double *part; /* 2 parts for each unit of the mode copy; NULL for long rows (observed_long.h) */
     double *ends; /* parts of the first and last row of each shard of the mode, or NULL */
     double *place; /* n_places areas of ts_observed_long_bytes, with a lock each */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows of observed cells whose Gram matrices S are in device memory. A thread block takes one share
- * after another, and solves for the rows that begin in it.
+/* Solves for rows of observed cells whose Gram matrices S are in device memory. A thread block
+ * takes one share after another, and solves for the rows that begin in it.
  *
  * The products p of up to BATCH nonzeros of a row are the rows of P, and the values x an additional
  * column. So [P x]' [P x] contains S and m. S is factored in place into U' U in blocks of 32
@@ -12,7 +12,7 @@
  * triangle, and factored like S.
  *
  * Products are in the precision of the rows, the rest in float64, as in observed_wide.cu. */
-#define _Static_assert static_assert /* layout.h, a C header, uses it */
+#define _Static_assert static_assert /* for format/layout.h, which is a C header */
 #include "gpu/observed/observed_long.h"
 
 #include <cuda_runtime.h>
@@ -23,7 +23,7 @@
 
 /* ------------------------------------------------------------------ one row */
 
-/* Stores w.a as the row. All threads call. */
+/* Stores the solution w.a as the row, or zeros if no nonzero counts. All threads call. */
 template <class T>
 static __device__ inline void store_long(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
                                          const long_memory &w, uint32_t row, double count)
@@ -43,7 +43,7 @@ static __device__ inline void store_long(const ts_gpu_mttkrp &p, const ts_gpu_ob
     __syncthreads(); /* the next row overwrites a */
 }
 
-/* Adds l2 to the first k entries of a diagonal of n; the others stay 0. */
+/* Adds l2 to the first k of the n diagonal entries of S, and copies the diagonal to w.diagonal. */
 static __device__ inline void add_l2(const long_memory &w, uint32_t k, uint32_t n, double l2)
 {
     for (uint32_t j = threadIdx.x; j < n; j += THREADS)
@@ -51,7 +51,7 @@ static __device__ inline void add_l2(const long_memory &w, uint32_t k, uint32_t 
     __syncthreads();
 }
 
-/* Solves for a row, whose S and m are in w.s. All threads call. */
+/* Solves for a row, whose Gram matrix S and right side m are in w.s. All threads call. */
 template <class T>
 static __device__ inline void solve_long(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
                                          const long_memory &w, uint32_t row, double count,
@@ -128,15 +128,15 @@ static __device__ inline void pack_long(const long_memory &w, uint32_t rank, dou
 
 /* ------------------------------------------------------------------ sums */
 
-/* The state of the current row, the same in all threads: q of its nonzeros are in P; summed: S
- * contains the nonzeros before them. */
+/* The state of the current row, the same in all threads. q: number of its nonzeros whose products
+ * are in P; summed: S contains the nonzeros before them. */
 struct long_row {
     uint32_t q;
     bool summed;
     double count;
 };
 
-/* Clears rows of P from q up to a multiple of `unit`. */
+/* Sets rows of P (products of nonzeros) to zero, from row q up to a multiple of `unit` rows. */
 static __device__ inline void fill_up(const long_memory &w, uint32_t q, uint32_t unit)
 {
     const uint32_t end = (q + unit - 1) / unit * unit;
@@ -145,7 +145,7 @@ static __device__ inline void fill_up(const long_memory &w, uint32_t q, uint32_t
     __syncthreads();
 }
 
-/* Adds the nonzeros in P to S. */
+/* Adds the nonzeros whose products are in P to S and m, and empties P. */
 static __device__ inline void sum_batch(const long_memory &w, long_row &r)
 {
     fill_up(w, r.q, 4);

@@ -46,7 +46,8 @@ template <int C> struct own_memory {
 
 /* ------------------------------------------------------------------ one row */
 
-/* Solves for a row from its sums: S in own.s, m(lane), and the count of nonzeros. */
+/* Solves for a row from its sums: the Gram matrix S in own.s, entry `lane` of the right side m, and
+ * the count of nonzeros. */
 template <class T, int C, class COUNT>
 static __device__ inline void solve_row(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
                                         const own_memory<C> &own, uint32_t row, double m,
@@ -88,7 +89,7 @@ static __device__ inline void solve_row(const ts_gpu_mttkrp &p, const ts_gpu_obs
     __syncwarp(); /* own.s is overwritten next */
 }
 
-/* m[c] := m of column C g + c, from the partial sums of the lanes. */
+/* Sets m[c] to entry C g + c of the right side m, by adding up the partial sums of the lanes. */
 template <int C, class COUNT>
 static __device__ inline void sum_right(const gram_sum<C, COUNT> &sum, double (&m)[C])
 {
@@ -100,7 +101,8 @@ static __device__ inline void sum_right(const gram_sum<C, COUNT> &sum, double (&
     }
 }
 
-/* Copies S of a sum to own.s, and returns m(lane). */
+/* Copies the Gram matrix S of a row from registers to own.s, and returns entry `lane` of the right
+ * side m. */
 template <int C, class COUNT>
 static __device__ inline double spill_sum(const gram_sum<C, COUNT> &sum, const own_memory<C> &own,
                                           uint32_t lane)
@@ -117,7 +119,7 @@ static __device__ inline double spill_sum(const gram_sum<C, COUNT> &sum, const o
     return lane < 8 * C ? own.s[8 * C * stride + lane] : 0;
 }
 
-/* Solves for a row in registers, without bounds and with l2 > 0. */
+/* Solves for a row in the registers of a warp. There are no bounds, and l2 is positive. */
 template <class T, int C, class COUNT>
 static __device__ inline void solve_sum(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
                                         const gram_sum<C, COUNT> &sum, COUNT count, uint32_t row,

@@ -296,8 +296,8 @@ struct wide_block {
     uint32_t unused;
 };
 
-/* Decodes block b, by one warp. If b is the last block before `end`, its last row counts as not
- * closed. */
+/* Decodes block b, by one warp. The last row of the last block before `end` is treated as one that
+ * may continue. */
 template <class T, class WEIGHTS>
 static __device__ inline void
 decode_wide(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const ts_gpu_shard &shard,

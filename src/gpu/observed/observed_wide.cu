@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows of observed cells with more than 32 columns: a thread block takes the rows of its share one
- * after another.
+/* Solves for rows of observed cells with more than 32 columns: a thread block takes the rows of its
+ * share one after another.
  *
  * Columns form panels of 32. Each warp has a pair of panels, which may be equal, and sums their
- * block of S in its registers. All warps walk over the same nonzeros, and each loads the columns
- * that it needs. When a row ends, S is copied to shared memory, where all warps factor it.
+ * block of the Gram matrix S in its registers. All warps take the same nonzeros, and each loads the
+ * columns that it needs. When a row ends, S is copied to shared memory, where all warps factor it.
  *
  * Arithmetic is that of observed_kernel.cu. */
-#define _Static_assert static_assert /* layout.h, a C header, uses it */
+#define _Static_assert static_assert /* for format/layout.h, which is a C header */
 #include "gpu/observed/observed_wide.h"
 
 #include <cuda_runtime.h>

@@ -95,7 +95,7 @@ static __device__ inline void factor_wide(const wide_memory &w, uint32_t rank, d
     __syncthreads();
 }
 
-/* a := U^-1 y. Called by one warp. */
+/* Sets w.a to the solution U^-1 y, by back substitution. Called by one warp. */
 static __device__ inline void substitute_wide(const wide_memory &w, uint32_t rank, uint32_t lane)
 {
     for (uint32_t k = rank; k-- > 0;) {
@@ -260,7 +260,8 @@ static __device__ inline bool pivot_wide(const wide_memory &w, const ts_gpu_obse
     return false;
 }
 
-/* Solves for a row, whose S is in w.s and m in w.y. All threads call. */
+/* Solves for a row, whose Gram matrix S is in w.s and whose right side m is in w.y. All threads
+ * call. */
 template <class T>
 static __device__ inline void solve_wide(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
                                          const wide_memory &w, uint32_t row, double count)

@@ -198,8 +198,8 @@ static ts_gpu_error sum_up(struct ts_gpu_product *r)
     return e;
 }
 
-/* Solves the rows that shards share, whose sums are complete now. With one member, and for a dense
- * tensor, solves all rows. */
+/* Solves for the rows that several shards have in common, whose sums are complete now. With one
+ * member, and for a dense tensor, solves for all rows. */
 static ts_gpu_error finish_rows(struct ts_gpu_product *r)
 {
     const struct ts_gpu_pass *p = r->pass;

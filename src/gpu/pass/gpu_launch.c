@@ -53,7 +53,7 @@ static uint32_t add_beside(const struct ts_gpu_pass *p, uint32_t first, struct t
     return n;
 }
 
-/* Launches the product of a model with held-out cells. */
+/* Launches the product of a model that counts held-out cells as zeros. */
 static ts_gpu_error launch_held(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
                                 ts_gpu_stream stream)
 {

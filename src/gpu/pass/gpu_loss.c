@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Models with losses other than least squares and Poisson on GPUs: a pass computes the gradient
+/* Computes on models with losses other than least squares and Poisson: a pass computes the gradient
  * over the nonzeros, then all rows make a step. A pass of LOSSES sums the loss.
  *
- * The gradient is stored in `apart`, where other updates have their products. It is summed, folded
- * and sent like a product. Then the members divide the rows. Each adds the part of the gradient
- * from unlisted cells to its rows, makes their step and sends them. Moments, and gradients that the
- * caller asks for, are in the caller's host memory and pass through `stage`. */
+ * The gradient is stored in `apart`, where other updates have their products. Its partial sums are
+ * added and sent like those of a product. Then the members divide the rows. Each adds the part of
+ * the gradient from unlisted cells to its rows, makes their step and sends them. Moments of Adam,
+ * and gradients that the caller asks for, are in the caller's host memory and pass through `stage`.
+ */
 #include <cuda_runtime.h>
 #include <math.h>
 #include <stdlib.h>

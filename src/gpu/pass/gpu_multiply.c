@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Models of counts (Poisson) on GPUs: rows are multiplied with their weighted products, in several
- * rounds while a shard is on the device.
+/* Computes on models of counts (Poisson): rows are multiplied with their weighted products, in
+ * several rounds while a shard is on the device.
  *
- * Rows b are stored in `apart`, where other updates have their products, and weighted products in
- * `phi`. The factor does not change until all rounds are done. A round of the shards of a launch
- * computes the products, adds the edges inside the shards, and multiplies the rows. A row that
- * continues in another shard gets only one round, after all shards: its partial sums of the first
- * round are kept in shard_edge, and sent to all members. Rows inside one shard are sent like
- * products. */
+ * The rows are stored in `apart` during the rounds, where other updates have their products, and
+ * weighted products in `phi`. The factor does not change until all rounds are done. A round of the
+ * shards of a launch computes the products, adds the edges (partial sums) inside the shards, and
+ * multiplies the rows. A row that continues in another shard gets only one round, after all shards:
+ * its partial sums of the first round are kept in shard_edge, and sent to all members. Rows inside
+ * one shard are sent like products. */
 #include <cuda_runtime.h>
 #include <stdlib.h>
 #include <string.h>

@@ -79,8 +79,8 @@ ts_gpu_error ts_gpu_observed_solve_warm(const struct ts_gpu_model *of, struct ts
 /* Enqueues the errors at the nonzeros of a launch's shards. */
 ts_gpu_error ts_gpu_errors_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
                                   ts_gpu_stream stream);
-/* Launch these kernels once on a shard, so that their code is loaded. The row that they compute is
- * not used. */
+/* Launch the kernels for models of observed cells, and for errors, once on a shard, so that their
+ * code is loaded. The row that they compute is not used. */
 ts_gpu_error ts_gpu_observed_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                                   const struct ts_gpu_mttkrp *args);
 ts_gpu_error ts_gpu_errors_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
@@ -116,7 +116,7 @@ int ts_gpu_descend_zeros(void *be, uint32_t mode, const struct ts_descent *updat
 /* Enqueues the sums of residuals at the nonzeros of a launch's shards. */
 ts_gpu_error ts_gpu_scores_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
                                   ts_gpu_stream stream);
-/* Launches this kernel once on a shard, so that its code is loaded. */
+/* Launches the kernel for sums of residuals once on a shard, so that its code is loaded. */
 ts_gpu_error ts_gpu_scores_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                                 const struct ts_gpu_mttkrp *args);
 /* Returns the number of rows for whose sums of residuals a device has memory. */

@@ -120,8 +120,7 @@ static ts_gpu_error fetch_slices(struct job *j, struct ts_gpu_member *me)
     ts_gpu_error e = fetch(me, j->part_here, my->score_part, n * sizeof *j->part);
     TRY(e, fetch(me, j->row_here, me->edge_row, n * sizeof *j->row));
     for (uint64_t k = 0; k < n && e == cudaSuccess; k++)
-        if (j->row_here[k] != UINT32_MAX) { /* each unit (a warp's nonzeros) is computed by one
-                                             * member */
+        if (j->row_here[k] != UINT32_MAX) { /* one member computes each unit */
             j->part[k] = j->part_here[k];
             j->row[k] = j->row_here[k];
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Kernels for rows: products times the matrix of an update, scaling, and conversion of rows to and
  * from float64. */
-#define _Static_assert static_assert /* layout.h, a C header, uses it */
+#define _Static_assert static_assert /* for format/layout.h, which is a C header */
 #include "gpu/rows/dense_kernel.h"
 
 #include <cuda_runtime.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Coordinate descent on units of 32 rows, on tensor cores.
+/* Updates units of 32 rows by coordinate descent, on tensor cores. G is the matrix of the rows'
+ * least-squares problems, m the row's product.
  *
  * The rows x of a unit are updated column by column. For eight columns at a time, tensor cores
  * compute t := m - x G. Then the eight columns are updated one after another. The change of a
@@ -14,7 +15,7 @@
  *
  * The steps on columns depend on each other. If a warp has a unit, each lane makes the steps of one
  * row: t and x of eight columns pass through shared memory, and no lane waits for another. */
-#define _Static_assert static_assert /* layout.h, a C header, uses it */
+#define _Static_assert static_assert /* for format/layout.h, which is a C header */
 #include "gpu/rows/descend_kernel.h"
 
 #include <cuda_runtime.h>
@@ -33,7 +34,8 @@ enum {
 
 /* ------------------------------------------------------------------ a step, eight columns */
 
-/* Returns the new entry by the formula of stream/row_update.h, where t is this entry of m - x G. */
+/* Returns the new entry of a row x by the formula of stream/row_update.h, where t is the residual m
+ * - x G at this entry. */
 template <bool SIMPLE>
 static __device__ inline double step(double old, double t, double inverse, double threshold,
                                      double lower, double upper)
@@ -68,7 +70,8 @@ static __device__ inline columns load_columns(const double *table, uint32_t ld)
 }
 
 /* Makes the steps on the 8 columns of N tiles, one after another. g(c): the lane's pair of row c of
- * G in these columns. Adds squares of changes to moved, and squares of entries to size. */
+ * the matrix G in these columns. Adds squares of changes to moved, and squares of entries to
+ * size. */
 template <bool SIMPLE, int N, class G>
 static __device__ inline void descend_tiles(double (&x)[N][2], double (&t)[N][2], const G &g,
                                             const columns &k, double &moved, double &size)

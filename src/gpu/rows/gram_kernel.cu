@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sums over all rows on a GPU: sums of one number per row, and Gram matrices. */
-#define _Static_assert static_assert /* layout.h, a C header, uses it */
+#define _Static_assert static_assert /* for format/layout.h, which is a C header */
 #include "gpu/rows/dense_kernel.h"
 
 #include <cuda_runtime.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Kernels for the rows of a Poisson model before, between and after its rounds of multiplicative
  * updates. Each kernel reads the rows once; arithmetic is float64. */
-#define _Static_assert static_assert /* layout.h, a C header, uses it */
+#define _Static_assert static_assert /* for format/layout.h, which is a C header */
 #include "gpu/rows/multiply_kernel.h"
 
 #include <cfloat>
@@ -68,7 +68,8 @@ static __global__ void begin_rows(const struct ts_gpu_rows r, const double *weig
     }
 }
 
-/* b := b phi, negative if `last` and phi > 1. Returns |min(b, 1 - phi)| for the old b. */
+/* Multiplies an entry b by phi. If `last` and phi > 1, the result is negative. Returns the
+ * violation |min(b, 1 - phi)| of the old b. */
 template <class T> static __device__ inline double multiply(T *b, double phi, bool last)
 {
     const double was = fabs((double)*b), now = was * phi, less = fmin(was, 1 - phi);

@@ -12,7 +12,7 @@
  * 4, L % 4), has row i and columns 2 j and 2 j + 1. A fragment of a matrix has its row 8 b + i,
  * columns 8 c + 2 j and 8 c + 2 j + 1. It multiplies columns 8 c .. 8 c + 7 of the left side, for
  * columns 8 b .. 8 b + 7 of the result. */
-#define _Static_assert static_assert /* layout.h, a C header, uses it */
+#define _Static_assert static_assert /* for format/layout.h, which is a C header */
 #include "gpu/rows/simplex_kernel.h"
 
 #include <cuda_runtime.h>
@@ -158,7 +158,8 @@ static __device__ inline void load_wide(const wide_rows<Q> &r, const A *a, const
     __syncthreads();
 }
 
-/* x := a; value := 1/2 a G a' - m a' of each row. With `begin`, also v := (a G - m) / rho. */
+/* Sets x to the rows a, and `value` to 1/2 a G a' - m a' of each row. With `begin`, also sets v to
+ * (a G - m) / rho. */
 template <int Q, class T>
 static __device__ inline void value_wide(const wide_rows<Q> &r, const struct ts_descend &d,
                                          const T *m, uint32_t first, uint32_t n_rows, bool begin,
@@ -192,8 +193,8 @@ static __device__ inline void value_wide(const wide_rows<Q> &r, const struct ts_
     __syncthreads();
 }
 
-/* v := a - u for the u that would make a the best row. On entry x is a, and v is (a G - m) /
- * rho. */
+/* Sets v to a - u, where u is the dual variable for which the row a would be optimal. On entry x is
+ * a, and v is (a G - m) / rho. */
 template <int Q> static __device__ inline void begin_wide(const wide_rows<Q> &r)
 {
     for (uint32_t row = threadIdx.x / 32; row < 8 * Q; row += WIDE_WARPS) {

@@ -140,7 +140,7 @@ template <int B> static __device__ inline void project_narrow(uint32_t rank, nar
     }
 }
 
-/* Returns the lane's entry of a; zero from the rank on. */
+/* Returns the lane's entry of the row a; zero from the rank on. */
 template <int B>
 static __device__ inline double entry(uint32_t rank, const narrow_rows<B> &r, int b, int q, int u)
 {
@@ -166,7 +166,7 @@ value_narrow(uint32_t rank, const narrow_rows<B> &r, const double (&m)[B][NARROW
     }
 }
 
-/* v := a - u for the u that would make a the best row, where h is a G. */
+/* Sets v to a - u, where u is the dual variable for which the row a would be optimal. h: a G. */
 template <int B>
 static __device__ inline void begin_narrow(uint32_t rank, double rho,
                                            const double (&m)[B][NARROW_TILES][2],
@@ -201,7 +201,7 @@ static __device__ inline void begin_narrow(uint32_t rank, double rho,
     }
 }
 
-/* v := the old rows times their weights, and their thresholds. */
+/* Sets v to the old rows times their column weights, and computes the thresholds of the rows. */
 template <class A, int B>
 static __device__ inline void load_narrow(const A *a, const double2 *weight, uint32_t first,
                                           uint32_t n_rows, uint32_t rank, uint32_t ld,

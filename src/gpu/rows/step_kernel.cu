@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gradients from unlisted cells, by column sums and at drawn columns or cells, and the steps of
- * rows. */
-#define _Static_assert static_assert /* layout.h, a C header, uses it */
+/* Adds the part of gradients that comes from unlisted cells, by column sums and at drawn columns or
+ * cells, and makes the steps of rows. */
+#define _Static_assert static_assert /* for format/layout.h, which is a C header */
 #include "gpu/rows/step_kernel.h"
 
 #include <cuda_runtime.h>
@@ -175,7 +175,8 @@ __global__ void __launch_bounds__(THREADS)
 
 /* ------------------------------------------------------------------ rows at drawn cells */
 
-/* Finds the rows in the other modes of drawn cell k of a row. */
+/* Finds the rows of the other factors at drawn cell k of a row, and stores their numbers in
+ * row[m][lane] for each mode m. */
 static __device__ inline void place_cell(const ts_gpu_steps &s, uint64_t k, uint32_t (*row)[32],
                                          uint32_t lane)
 {

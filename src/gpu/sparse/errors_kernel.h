@@ -27,7 +27,7 @@ struct ts_gpu_errors {
     const void *own; /* n_rows x ld: the factor of the shards' own mode */
     double mean;     /* the value of the model is that of the factors plus this mean */
     struct ts_hold_out hold_out;
-    uint8_t level[TS_MAX_ORDER]; /* level of each mode in this copy */
+    uint8_t level[TS_MAX_ORDER]; /* level of each mode in the mode copy */
     /* TS_ERRORS_SUMS for each share of the mode copy, where x is a value and m the model's: sums of
      * 1, x, x^2, x m, (x - m)^2 */
     double *sums;

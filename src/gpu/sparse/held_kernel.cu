@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Computes the MTTKRP in which held-out nonzeros count as zeros: like mttkrp_packed, after setting
  * their values to 0 in shared memory. */
-#define _Static_assert static_assert /* layout.h, a C header, uses it */
+#define _Static_assert static_assert /* for format/layout.h, which is a C header */
 #include "gpu/sparse/held_kernel.h"
 
 #include <cuda_runtime.h>

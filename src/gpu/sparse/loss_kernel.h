@@ -32,8 +32,8 @@ struct ts_gpu_loss {
     int zeros;
     double at;                   /* the parameter of the loss, if it takes one */
     const void *own;             /* n_rows x ld: the factor of the shards' own mode */
-    struct ts_hold_out hold_out; /* these nonzeros do not count in gradients */
-    uint8_t level[TS_MAX_ORDER]; /* level of each mode in this copy */
+    struct ts_hold_out hold_out; /* held-out nonzeros, which gradients leave out */
+    uint8_t level[TS_MAX_ORDER]; /* level of each mode in the mode copy */
     /* NULL: compute gradients; otherwise TS_LOSS_SUMS for each share of the mode copy */
     double *sums;
 };

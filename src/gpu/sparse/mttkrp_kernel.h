@@ -40,7 +40,7 @@ struct ts_gpu_shard {
 
 #define TS_MTTKRP_MODELS 8u /* the most models of a launch */
 
-/* The members of struct ts_gpu_mttkrp for another model of the launch. */
+/* The fields of struct ts_gpu_mttkrp for another model of the launch. */
 struct ts_gpu_beside {
     const void *factor[TS_MAX_ORDER - 1];
     void *out, *edge;

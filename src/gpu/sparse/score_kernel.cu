@@ -2,7 +2,7 @@
 /* Sums the residuals of a model. Groups of lanes compute the model's values at the nonzeros of a
  * block, like errors_kernel.cu, and store them in shared memory. Then each lane sums its 8
  * positions, and a scan over the lanes adds the sums of rows that several lanes share. */
-#define _Static_assert static_assert /* layout.h, a C header, uses it */
+#define _Static_assert static_assert /* for format/layout.h, which is a C header */
 #include "gpu/sparse/score_kernel.h"
 
 #include <cuda_runtime.h>
@@ -186,7 +186,7 @@ static __device__ inline void add_slices(const ts_gpu_scores &s, ts_score_sums *
         add_cell(sum, x, m, w);
     });
     __syncwarp();
-    /* The sums of the last row of the block before come first. */
+    /* The sums so far of the last row of the block before are added first. */
     ts_score_sums before;
     before.n = __shfl_sync(ALL_LANES, unit.open.n, 31);
     before.weight = __shfl_sync(ALL_LANES, unit.open.weight, 31);

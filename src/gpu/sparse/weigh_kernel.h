@@ -26,7 +26,7 @@ extern "C" {
 struct ts_gpu_weigh {
     const void *own;             /* n_rows x ld: the rows b, whose signs are ignored */
     struct ts_hold_out hold_out; /* these nonzeros count as zeros, and have separate sums */
-    uint8_t level[TS_MAX_ORDER]; /* the level of each mode in this copy */
+    uint8_t level[TS_MAX_ORDER]; /* level of each mode in the mode copy */
     /* NULL: compute rows. Otherwise TS_WEIGH_SUMS for each share of the mode copy, instead of rows:
      * sums of x log m and of x m over nonzeros that are not held out; the number of held-out
      * nonzeros, and their sums of x log m, of m and of x^2. */

@@ -48,7 +48,7 @@ struct ts_gpu_mark {
     enum ts_gpu_work work; /* TS_GPU_COPY: the mark has only `copy`, and `start` is not recorded */
     struct ts_gpu_span span; /* its times are set after it has ended */
     struct ts_gpu_span copy; /* a copy that ended before `start`, or `end`; `what` NULL: none */
-    int copy_timed;          /* 1: `began` was recorded when its slot was free */
+    int copy_timed;          /* 1: `began` was recorded when the copy's slot was free */
 };
 
 struct ts_gpu_log {

@@ -174,8 +174,7 @@ struct ts_gpu_replica {
     double *parts;        /* parts of a Gram matrix: ts_dense_scratch elements */
     double *sums;         /* TS_DENSE_SUM_SCRATCH elements, for ts_dense_sum */
     double *gram, *inner; /* ld x ld, then one element for `inner` and one for `size` */
-    double *w; /* data of a row update: a matrix (ld x ld), the table of columns (descend_kernel.h),
-                * and the inverse of ADMM */
+    double *w;            /* matrix of an update (ld x ld), table of columns, and inverse of ADMM */
     void *host;         /* page-locked, ts_gpu_host_bytes: copy of w, or of gram, inner and size */
     double *host_scale; /* after `host`: ld scales of columns */
     int scaling;        /* 1: the device may read host_scale until the member's event `scaled` */
@@ -291,7 +290,7 @@ struct ts_gpu {
     int multiplies;      /* 1: the run may have models of counts */
     int observes;        /* 1: the run may have models of observed cells */
     int holds_out;       /* 1: the run may have models that count held-out cells as zeros */
-    int descends;        /* 1: the run may have models with other losses */
+    int descends;        /* 1: the run may have models that need gradients of a loss */
     int scores, slices;  /* 1: the run may need sums of residuals, and those of slices */
     uint32_t own;        /* modes (bit m: mode m) whose product is stored apart from the factor */
     int only_mode;
@@ -320,7 +319,7 @@ struct ts_gpu {
     uint64_t slot_bytes;
     /* size and number of each member's places, for one kept shard each; 0 if there is one member */
     uint64_t place_bytes, n_places;
-    uint64_t store_bytes; /* all slots and places */
+    uint64_t store_bytes; /* bytes of all slots and places */
     /* for each member of this process: memory that the driver takes */
     uint64_t driver_bytes[TS_MAX_TEAM];
     uint32_t n_slots;
