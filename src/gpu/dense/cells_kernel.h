@@ -163,7 +163,7 @@ ts_gpu_error ts_cells_pairs(enum ts_precision precision, const void *factor, uin
                             uint32_t factor_ld, uint32_t rank, uint32_t first, uint32_t n,
                             double *out, uint32_t ld, ts_gpu_stream stream);
 
-/* row[e] := e for e < n_rows, and a mark for "no row" for e from n_rows to n - 1. */
+/* row[e] := e for e < n_rows, and UINT32_MAX (no row) for e from n_rows to n - 1. */
 ts_gpu_error ts_cells_number(uint32_t *row, uint64_t n_rows, uint64_t n, ts_gpu_stream stream);
 
 /* The outer and inner modes, from which the indices of a cell are computed. */
@@ -180,8 +180,8 @@ static inline uint64_t ts_cells_ceil_div(uint64_t a, uint64_t b)
 
 #define TS_CELLS_GROUP 256u /* threads of a thread block that works element by element */
 
-/* The number of these thread blocks for n elements: at most 2^20, whose threads then take several
- * elements each. */
+/* Returns the number of thread blocks of TS_CELLS_GROUP threads for n elements: at most 2^20, whose
+ * threads then take several elements each. */
 static inline uint32_t ts_cells_blocks(uint64_t n)
 {
     const uint64_t blocks = ts_cells_ceil_div(n, TS_CELLS_GROUP);

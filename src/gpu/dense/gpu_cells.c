@@ -156,7 +156,7 @@ static ts_gpu_error add_y(const struct ts_gpu *g, const struct ts_gpu_cells_work
     const struct ts_gpu_cells_member *m = &w->cells->member[me->number];
     const int whole = !in_parts(s);
     const uint64_t elements = (end - row) * s->ld;
-    /* after the room for Y in scratch, even if y points elsewhere */
+    /* partial sums of Y: in scratch after the room for Y, even if y points elsewhere */
     double *parts = m->scratch + w->cells->y_rows * s->ld;
     ts_gpu_error e = cudaSuccess;
     for (uint64_t col = b->col; col < b->col + b->n_cols && e == cudaSuccess;
@@ -372,7 +372,7 @@ static ts_gpu_error gather_kept(struct ts_gpu_pass *p, const struct ts_gpu_cells
     return e;
 }
 
-/* Whether the Y of some rows is not kept. */
+/* Whether there are rows whose Y is not kept. */
 static int has_rest(const struct ts_gpu_cells *c)
 {
     return c->y_kept < c->most_rows;

@@ -49,7 +49,7 @@ struct ts_gpu_cells_member {
     uint64_t row, end; /* the member's rows of the array */
     uint64_t kept_end; /* rows before this one stay on the device */
     uint64_t y_end;    /* for rows before this one Y is kept: whole chunks, or all rows */
-    int here;          /* the rows up to kept_end are on the device already */
+    int here;          /* 1: the rows up to kept_end are on the device already */
     double *b, *u, *v; /* tables, ld elements a row */
     /* W; the sums of one share, in the memory of b, or those of all shares if there are several
      * members */
@@ -102,7 +102,7 @@ struct ts_gpu_cells {
 int ts_gpu_cells_new(struct ts_gpu *g, const struct ts_backend_conf *conf, struct ts_err *err);
 void ts_gpu_cells_free(struct ts_gpu *g);
 /* Assigns parts of a member's memory, from base + *used on, and advances *used. base NULL: only
- * counts. */
+ * advances *used. */
 void ts_gpu_cells_lay_out(const struct ts_gpu *g, struct ts_gpu_member *me, char *base,
                           uint64_t *used);
 /* Plans what stays on devices with `left` bytes on each, and sets store_bytes. */
@@ -157,9 +157,10 @@ struct ts_gpu_cells_job { /* a pass over cells */
 int ts_gpu_cells_walk(struct ts_gpu_cells_job *j, struct ts_err *err);
 
 /* ---- gpu_cells.c */
-/* To be called when factor[mode] has changed. */
+/* Notes that factor[mode] has changed, so products that were computed from it are not valid any
+ * more. */
 void ts_gpu_cells_changed(struct ts_gpu *g, uint32_t mode);
-/* To be called before the members' passes. */
+/* Sets the held-out cells and the mean of a pass. To be called before the members' passes. */
 void ts_gpu_cells_begin(struct ts_gpu *g, const struct ts_gpu_request *ask);
 /* Computes the products of a pass, in `acc` of work[k].cells, complete on every member. Called by
  * all members; the targets of `work` may be unset. */

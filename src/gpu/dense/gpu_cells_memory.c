@@ -84,7 +84,7 @@ uint64_t ts_gpu_cells_steps(const struct ts_gpu_cells *c, const struct ts_cells_
     return n > 0 ? n : 1;
 }
 
-/* Elements of a row of Y, and of its partial sums, in scratch memory. */
+/* Returns the elements of a row of Y, and of its partial sums, in scratch memory. */
 static uint64_t y_elements(const struct ts_cells_shape *s)
 {
     const int parts = s->n_parts > 1 || s->chunk_cols < s->cols;
@@ -135,7 +135,7 @@ int ts_gpu_cells_new(struct ts_gpu *g, const struct ts_backend_conf *conf, struc
     return ts_gpu_cells_pairs_new(g, err);
 }
 
-/* To be called when the devices are idle. */
+/* Frees g->cells. To be called when the devices are idle. */
 void ts_gpu_cells_free(struct ts_gpu *g)
 {
     if (g->cells == NULL)

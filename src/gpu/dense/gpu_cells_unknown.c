@@ -321,7 +321,8 @@ static ts_gpu_error add_units(struct ts_gpu_member *me, const double *from, uint
     return e;
 }
 
-/* Units are added in the order of the array, for any number of members. */
+/* Adds up the errors of all units (blocks of cells), in the order of the array for any number of
+ * members. */
 int ts_gpu_cells_add_errors(struct ts_gpu *g, struct ts_error_sums *sums, struct ts_err *err)
 {
     const struct ts_gpu_cells *c = g->cells;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A pass over the cells of a dense tensor: cells that stay on a device are computed on first. The
- * other slabs are sent as the feed lends them, and a chunk is computed on once all its slabs were
- * copied.
+/* Makes a pass over the cells of a dense tensor: cells that stay on a device are computed on first.
+ * The other slabs are sent as the feed lends them, and a chunk is computed on once all its slabs
+ * were copied. In this order, -> is the order within a stream, => a wait for an event:
  *
  *   [copy]   slot's last kernel => slab -> slab ... of a chunk -> the next chunk
  *   [dense]  the chunk's last copy => its kernels
@@ -208,7 +208,8 @@ static int take_slab(struct walk *w, const struct ts_slab_view *v, struct ts_err
     return e == cudaSuccess ? 0 : fail(err, e);
 }
 
-/* Takes all slabs that the feed lends. */
+/* Takes all slabs that the feed lends: enqueues their copies, and the computation on complete
+ * chunks. */
 static int take_slabs(struct walk *w, struct ts_err *err)
 {
     struct ts_gpu_cells_job *j = w->job;

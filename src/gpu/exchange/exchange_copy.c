@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Exchange by copies: each rank writes its spans into the other replicas. */
+/* Exchanges data by copies: each rank writes its spans into the other replicas. */
 #include <cuda_runtime.h>
 
 #include "gpu/exchange/exchange_way.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The plan of a ring: which bytes each rank sends and receives in each round. This file only
- * computes the plan, and exchange_nccl.c sends the data. */
+/* Plans a ring: computes which bytes each rank sends and receives in each round. exchange_nccl.c
+ * sends the data. */
 #include "gpu/exchange/exchange_ring.h"
 
 #include <string.h>

@@ -45,7 +45,7 @@ struct ts_exchange_speed {
     /* for the current run */
     uint64_t bytes, start_ns, ns[SAMPLES + 1];
     uint32_t gathers;     /* gathers of a sample */
-    pthread_mutex_t gate; /* locked until `go` is set */
+    pthread_mutex_t gate; /* held by the caller until `go` is set */
     int go;               /* 1: all threads have started; 0: a thread could not be started */
     pthread_barrier_t barrier;
     atomic_int failed; /* 0, or 1 + the rank that failed first */

@@ -39,7 +39,7 @@ struct ts_exchange_way {
     int (*gather)(struct ts_exchange *x, uint32_t rank, void *const base[],
                   const struct ts_exchange_part part[], ts_gpu_stream stream, struct ts_err *err);
     int (*check)(struct ts_exchange *x, uint32_t rank, struct ts_err *err); /* NULL: none */
-    void (*abort)(struct ts_exchange *x); /* x->aborted is set; NULL: nothing to do */
+    void (*abort)(struct ts_exchange *x); /* called after x->aborted was set; NULL: nothing to do */
 };
 
 extern const struct ts_exchange_way ts_exchange_copy, ts_exchange_host, ts_exchange_nccl;

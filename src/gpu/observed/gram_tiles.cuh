@@ -19,7 +19,7 @@
 
 #include "gpu/rows/tensor_core.cuh"
 
-/* The numbers of single tiles and of pairs, and the tiles (a, b) of each number. */
+/* The numbers of single tiles and of pairs of tiles, and the tiles (a, b) of each of them. */
 template <int C> struct gram_shape {
     static constexpr int tiles = (C + 1) / 2, pairs = C == 4 ? 4 : C / 2;
     __host__ __device__ static constexpr int tile(int i) { return C == 1 ? 0 : 2 * i + 1; }
@@ -47,7 +47,7 @@ static __host__ __device__ inline gram_place place_of(int a, int b, int k, uint3
 template <int C, class COUNT = uint32_t> struct gram_sum {
     typedef gram_shape<C> shape;
     double tile[shape::tiles][2], pair[shape::pairs > 0 ? shape::pairs : 1][4];
-    double m[C]; /* sums over nonzeros t, t + 4, ...; the total is the sum over t */
+    double m[C]; /* the right side: sums over nonzeros t, t + 4, ...; the total is the sum over t */
     /* number of nonzeros, the same in all lanes; with weights, their sum over nonzeros t, t + 4,
      * ... */
     COUNT count;

@@ -139,16 +139,17 @@ static __device__ inline bool solve_free(const long_memory &w, const pivot_memor
     return __syncthreads_and(whole);
 }
 
-/* The sides of entries lane + 32 c, as bits c, in the lanes of the first warp: free, or at the
- * upper bound (otherwise at the lower one). */
+/* The sides of entries, in the lanes of the first warp: bit c of a lane belongs to entry lane + 32
+ * c. free: the entry is within the bounds; at_upper: it is fixed at the upper bound. Others are
+ * fixed at the lower one. */
 struct long_sides {
     uint64_t free, at_upper;
     uint32_t least, spare;
     static_assert(TS_OBSERVED_LONG_MOST <= 32 * 64, "a lane has a bit for each of its entries");
 };
 
-/* Entries on the wrong side change sides (cpu/rows/bounded_row.h), and entries that leave the free
- * ones are set to their bounds. Returns the number of wrong entries. Called by the first warp. */
+/* Moves entries that are on the wrong side (cpu/rows/bounded_row.h), and sets those that are not
+ * free any more to their bounds. Returns the number of wrong entries. Called by the first warp. */
 static __device__ inline uint32_t change_sides(const long_memory &w, const ts_gpu_observed &o,
                                                const double *left, double tolerance, uint32_t lane,
                                                long_sides &side)

@@ -52,7 +52,7 @@ struct long_memory {
         right = inverse + n;
         a = right + n;
     }
-    /* An entry of the symmetric S before factoring, if the lower triangle keeps it. */
+    /* Returns an entry of the symmetric S before factoring, if the lower triangle keeps it. */
     __device__ inline double before(uint32_t i, uint32_t j) const
     {
         return i == j ? diagonal[i] : i < j ? s[j * stride + i] : s[i * stride + j];

@@ -27,7 +27,7 @@
 extern "C" {
 #endif
 
-/* Units of a share. At more than 32 columns, a share is one unit. */
+/* Number of units (a warp's nonzeros) of a share. At more than 32 columns, a share is one unit. */
 #define TS_OBSERVED_UNITS 4u
 
 static inline uint32_t ts_observed_units(uint32_t ld)
@@ -43,7 +43,7 @@ struct ts_gpu_observed {
     uint8_t level[TS_MAX_ORDER]; /* level of each mode in the mode copy */
     double *part; /* 2 parts for each unit of the mode copy; NULL for long rows (observed_long.h) */
     double *ends; /* parts of the first and last row of each shard of the mode, or NULL */
-    double *place; /* n_places areas of ts_observed_long_bytes, with a lock each */
+    double *place; /* n_places areas of ts_observed_long_bytes bytes, with a lock each */
     uint32_t *lock, n_places;
     double *size; /* for each row: its part of the member `size` of struct ts_row_sums */
 };

@@ -194,8 +194,8 @@ static __device__ inline void add_long(const ts_gpu_mttkrp &p, const warp_memory
     }
 }
 
-/* Ends the current row. at_end: it may continue in another shard, so it is solved for by S, like a
- * sum of several parts; part: where its sums are stored then, or NULL. */
+/* Ends the current row. at_end: the row may continue in another shard. It is then solved for from S
+ * and m, like a sum of several parts. part: where its sums are stored instead, or NULL. */
 template <class T>
 static __device__ inline void end_long(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
                                        const long_memory &w, uint32_t row, bool at_end,

@@ -14,7 +14,7 @@
 #include "gpu/rows/row_pairs.cuh"
 #include "gpu/observed/tile_solve.cuh"
 
-enum { SHORT = 8 }; /* nonzeros whose rows are solved for together */
+enum { SHORT = 8 }; /* most nonzeros whose rows are solved for together */
 
 /* ------------------------------------------------------------------ a warp's memory */
 

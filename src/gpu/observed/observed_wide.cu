@@ -16,8 +16,8 @@
 
 /* ------------------------------------------------------------------ sums */
 
-/* The sums of a warp: the block of S of its left and right panel and, if these are equal, m of the
- * panel. */
+/* The sums of a warp: the block of S in the rows of its left and the columns of its right panel
+ * and, if these panels are equal, the panel's part of m. */
 template <class COUNT> struct wide_sum {
     /* s: tiles (0, b) and (1, b) as a pair for each tile b of the right panel, then (2, b) and (3,
      * b), as in gram_tiles.cuh */
@@ -88,7 +88,7 @@ static __device__ inline void add_wide(const ts_gpu_mttkrp &p, const warp_memory
     }
 }
 
-/* Stores the sums of all warps to w.s and w.y, and returns the count. */
+/* Stores the sums of all warps, S to w.s and m to w.y, and returns the count. */
 template <class COUNT>
 static __device__ inline COUNT spill_wide(wide_sum<COUNT> &sum, const wide_memory &w, uint32_t left,
                                           uint32_t right, uint32_t lane)
@@ -288,8 +288,8 @@ __global__ void __launch_bounds__(32 * MOST_WARPS, 1)
 
 /* ------------------------------------------------------------------ launches */
 
-/* Returns the highest rank. In float64 it is limited by the errors of the model
- * (errors_kernel.h). */
+/* Returns the highest rank for which S of a row fits in shared memory. In float64 it is limited by
+ * the errors of the model (errors_kernel.h). */
 uint32_t ts_observed_wide_most(enum ts_precision precision)
 {
     return precision == TS_FLOAT32 ? PANEL * MOST_PANELS : PANEL * MOST_PANELS / 2;

@@ -34,8 +34,8 @@ static __host__ __device__ inline uint32_t warps_of(uint32_t ld)
 
 /* ------------------------------------------------------------------ memory */
 
-/* The upper triangle of S is at s[i * stride + j], and becomes U of U' U = S. If entries have
- * bounds, the lower triangle keeps S. */
+/* The memory of a system. The upper triangle of S is at s[i * stride + j], and becomes U of U' U =
+ * S. If entries have bounds, the lower triangle keeps S. */
 struct wide_memory {
     double *s, *diagonal, *inverse, *right, *y, *a;
     uint32_t stride;

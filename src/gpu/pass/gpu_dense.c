@@ -21,7 +21,7 @@ struct job {
     struct ts_gpu_model *of;
     uint32_t mode;
     uint64_t row, n;
-    const double *from; /* the input of the job: rows or s */
+    const double *from; /* the input of the job: rows to store, or scales of columns */
     const struct ts_row_update *update;
     const struct ts_row_sums *sums;
 };

@@ -13,8 +13,7 @@
 struct walk {
     struct ts_gpu_pass *pass;
     struct ts_shard_view lent[TS_GPU_LENT];
-    uint32_t first, n, n_leased; /* lent[first]: oldest of n; n_leased: how many of the n are in
-                                  * slots of the feed */
+    uint32_t first, n, n_leased; /* lent[first] is the oldest; n_leased: number in feed slots */
 };
 
 static int fail(struct ts_err *err, ts_gpu_error e)

@@ -46,7 +46,7 @@ static ts_gpu_error prepare_product(struct ts_gpu_product *r)
     return e;
 }
 
-/* Prepares the last gathers. */
+/* Prepares the last gathers of a pass, for all models. */
 static ts_gpu_error prepare_last(struct ts_gpu_pass *p)
 {
     ts_gpu_error e = cudaSuccess;
@@ -268,8 +268,8 @@ static ts_gpu_error enqueue_rest(void *ctx)
     return e;
 }
 
-/* Launches the rest of a pass as a graph, if all shards stay on the device. It has one log mark,
- * since a graph cannot contain marks. */
+/* Launches the rest of a pass (the kernels after the product) as a graph, if all shards stay on the
+ * device. It has one log mark, since a graph cannot contain marks. */
 static int launch_rest(struct ts_gpu_product *r, struct ts_err *err)
 {
     const struct ts_gpu_pass *p = r->pass;

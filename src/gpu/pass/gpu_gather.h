@@ -39,7 +39,7 @@ void ts_gpu_gather_add(struct ts_gpu_pass *p, uint32_t i, struct ts_exchange_par
 /* Returns the bytes of a row that members send: of a new row or, for updates that read the old
  * rows, of a product. */
 uint64_t ts_gpu_gather_row_bytes(const struct ts_gpu_product *r);
-/* Makes the spans of row_inner that belong to the spans of rows of a member. */
+/* Makes the spans of row_inner for the rows in the k-th part of a member. */
 void ts_gpu_gather_inner(struct ts_gpu_product *r, uint32_t number, uint32_t k);
 /* Gathers a buffer of a model: each member sends its part of it to all others. Consecutive gathers
  * of all models have one log mark, which the first one starts. Separate marks of 32 models would

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A member's pass over a mode. The order of work on one device, with streams in brackets; -> is the
- * order within a stream, => a wait for an event:
+/* Makes a member's pass over a mode. The order of work on one device, with streams in brackets; ->
+ * is the order within a stream, => a wait for an event:
  *
- *   [copy]     slot's last kernel (unless it has ended) => copy a shard -> the next one ... ->
- *              the next mode's first
+ *   [copy]     slot's last kernel (unless it has ended) => copy a shard -> the next one ... -> the
+ *              next mode's first
  *   [compute]  its copy => product -> edges inside the shard          (round robin over streams)
  *   [keeping]  product of the kept shards of a chunk -> the next but one chunk
- *   [dense]    matrices of updates -> keeping => edges inside a chunk's shards -> compute =>
- *              solve its rows -> ...
- *   [send]     solve of chunk k => gather k -> gather k + 1 ... -> gather of shards' edges and
- *              of rows in shards taken from other members
- *   [dense]    send, and other members' gathers => edges between shards -> their rows -> a part
- *              of the Gram matrix
+ *   [dense]    matrices of updates -> keeping => edges inside a chunk's shards -> compute => solve
+ *              its rows -> ...
+ *   [send]     solve of chunk k => gather k -> gather k + 1 ... -> gather of shards' edges and of
+ *              rows in shards taken from other members
+ *   [dense]    send, and other members' gathers => edges between shards -> their rows -> a part of
+ *              the Gram matrix
  *   [send]     the part of the Gram matrix => gather of parts
  *   [dense]    send => Gram matrix -> host
+ *
+ * Edges are partial sums of rows, and a chunk is a part of the member's range of shards.
  *
  * The host waits for the device at the end, after everything is enqueued. So every stream except
  * [copy] is idle when a pass begins, and no earlier work reads memory that the pass writes. With

@@ -22,7 +22,7 @@ struct ts_gpu_request {
     uint32_t n; /* number of models */
     /* the requests, one for each model; `be` is a struct ts_gpu_model */
     const struct ts_request *of;
-    int multiplies; /* TS_REQUEST_MULTIPLY: rows have their rounds in this pass */
+    int multiplies; /* TS_REQUEST_MULTIPLY: 1: rows are multiplied in this pass, in rounds */
     int judges;     /* TS_REQUEST_MULTIPLY: rows are evaluated after their rounds, if asked for */
 };
 
@@ -51,7 +51,7 @@ struct ts_gpu_product { /* a model in the pass of a member */
     struct ts_gpu_model *of;
     struct ts_gpu_replica *my;
     const struct ts_request *want;
-    /* for products and rows; NULL: only the product is computed */
+    /* the update to be made after the product; NULL: only the product is computed */
     const struct ts_row_update *update;
     const struct ts_row_sums *sums; /* NULL if `update` is NULL */
     uint32_t rounds;                /* rounds of rows that are multiplied in this pass */
@@ -72,7 +72,7 @@ struct ts_gpu_shards {
 /* A streamed shard whose kernels are to be launched; its stream waits for the copy. */
 struct ts_gpu_due {
     struct ts_gpu_shards shards;
-    struct ts_gpu_slot *slot; /* NULL: the shard stays on the device from now on */
+    struct ts_gpu_slot *slot; /* slot of the shard; NULL: the shard stays on the device */
     uint32_t stream;          /* number of its stream in `compute` */
 };
 
@@ -91,8 +91,8 @@ struct ts_gpu_pass { /* a member's pass */
     uint32_t unjoined;            /* bit i: `dense` does not wait for compute[i] yet */
     uint32_t published;           /* bit c: chunk c is published */
     uint32_t n_published, n_sent; /* chunks published; gathers of chunks enqueued */
-    uint32_t n_exchanges;         /* groups of gathers enqueued: the same for all members */
-    int exchanging;               /* a group has begun and not ended */
+    uint32_t n_exchanges;         /* groups of gathers enqueued so far, the same for all members */
+    int exchanging;               /* 1: a group of gathers has begun and not ended */
     uint64_t exchanged_bytes;     /* bytes that this member sends in the current group */
     uint64_t nnz, kept_nnz; /* nonzeros that were computed, and the part of them in kept shards */
     /* bytes of shards sent by the host, and the part of them that was prefetched */
@@ -111,7 +111,7 @@ void ts_gpu_product_fill(struct ts_gpu_pass *p, const struct ts_request *u,
 /* ---- gpu_fetch.c, gpu_kept.c */
 /* Enqueues the kernels of all shards that the member takes: prefetched, kept and streamed ones. */
 int ts_gpu_fetch_all(struct ts_gpu_pass *p, struct ts_err *err);
-/* Computes the shards that stay on the device. */
+/* Enqueues the kernels of the shards that stay on the device. */
 int ts_gpu_kept_take(struct ts_gpu_pass *p, struct ts_err *err);
 /* Enqueues the sums of edge rows (partial sums of rows) inside all kept shards, if the team has one
  * member. */
@@ -152,7 +152,7 @@ int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err);
 int ts_gpu_rows_receive(struct ts_gpu_pass *p, struct ts_err *err);
 
 /* ---- gpu_launch.c */
-/* Launches the products of all models. */
+/* Launches the products, or other requests, of all models for some shards on one stream. */
 ts_gpu_error ts_gpu_launch_products(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
                                     ts_gpu_stream stream);
 /* Launches the products of all models, and what follows them, for all due shards, each on its
@@ -165,8 +165,8 @@ ts_gpu_error ts_gpu_fold_shards(const struct ts_gpu_pass *p, const struct ts_gpu
                                 ts_gpu_stream stream);
 
 /* ---- gpu_early.c */
-/* Returns the most slots that prefetched shards may take, in sequence. At least one slot is left:
- * the pass starts with it and the slots after it. */
+/* Returns the most slots that prefetched shards may take. They take consecutive slots, and at least
+ * one slot is left, with which the next pass starts its own copies. */
 static inline uint32_t ts_gpu_early_most(const struct ts_gpu *g)
 {
     return g->n_slots * 3 / 4;

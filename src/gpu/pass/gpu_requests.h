@@ -42,8 +42,8 @@ ts_gpu_error ts_gpu_multiply_launch(const struct ts_gpu_product *r,
                                     const struct ts_gpu_mttkrp *args, ts_gpu_stream stream);
 /* Multiplies the rows that several shards share, once their products have arrived. */
 ts_gpu_error ts_gpu_multiply_spans(const struct ts_gpu_product *r);
-/* Request MULTIPLY for n models (stream/request.h). feed NULL: only divides the columns by their
- * sums, as divide_columns of the backend's table. */
+/* Answers requests MULTIPLY for n models (stream/request.h). feed NULL: only divides the columns by
+ * their sums, as divide_columns of the backend's table. */
 int ts_gpu_multiply(const struct ts_request *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
                     struct ts_backend_times *times, struct ts_err *err);
 
@@ -85,7 +85,8 @@ ts_gpu_error ts_gpu_observed_warm(const struct ts_gpu_model *of, struct ts_gpu_m
                                   const struct ts_gpu_mttkrp *args);
 ts_gpu_error ts_gpu_errors_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                                 const struct ts_gpu_mttkrp *args);
-/* Requests ROWS and ERRORS for n models (stream/request.h); one model if the tensor is dense. */
+/* Answer requests ROWS and ERRORS for n models (stream/request.h); one model if the tensor is
+ * dense. */
 int ts_gpu_observed_complete(const struct ts_request *of, uint32_t n, uint32_t mode,
                              struct ts_feed *feed, struct ts_backend_times *times,
                              struct ts_err *err);
@@ -103,7 +104,7 @@ ts_gpu_error ts_gpu_losses_launch(const struct ts_gpu_product *r, const struct t
  * compute is not used. */
 ts_gpu_error ts_gpu_loss_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                               const struct ts_gpu_mttkrp *args);
-/* Requests DESCEND and LOSSES for n models (stream/request.h), and `zeros` of the backend's
+/* Answer requests DESCEND and LOSSES for n models (stream/request.h), and `zeros` of the backend's
  * table. */
 int ts_gpu_descend(const struct ts_request *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
                    struct ts_backend_times *times, struct ts_err *err);
@@ -123,7 +124,7 @@ ts_gpu_error ts_gpu_scores_warm(const struct ts_gpu_model *of, struct ts_gpu_mem
 uint64_t ts_gpu_scores_rows(const struct ts_gpu *g);
 /* Returns the bytes of host memory that a pass for scores over a mode copy takes. */
 uint64_t ts_gpu_scores_host_bytes(const struct ts_mode *mode, int slices);
-/* A request SCORES (stream/request.h). */
+/* Answers a request SCORES (stream/request.h) for one model. */
 int ts_gpu_scores(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
                   struct ts_scores *scores, struct ts_backend_times *times, struct ts_err *err);
 

@@ -29,7 +29,7 @@ ts_gpu_error ts_gpu_rows_join(struct ts_gpu_pass *p)
     return e;
 }
 
-/* Prepares the updates of all models. */
+/* Calls `ready` of all models' updates, which computes their matrices. */
 static int make_ready(struct ts_gpu_pass *p, struct ts_err *err)
 {
     int rc = 0;

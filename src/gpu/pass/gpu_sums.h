@@ -19,7 +19,7 @@
 
 struct ts_gpu_sums {
     struct ts_gpu *g;
-    uint32_t mode, each; /* number of doubles for a share */
+    uint32_t mode, each; /* each: number of doubles for a share */
     /* on the host, for one model: the sums of each member of this process; NULL: no memory */
     double *here[TS_MAX_TEAM];
 };

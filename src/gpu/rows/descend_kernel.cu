@@ -407,7 +407,7 @@ static __device__ __forceinline__ void step_tile(const ts_descend &d, const unit
     *mine = make_double2(tile[0][0], tile[0][1]);
 }
 
-/* Stores two sums of each warp in shared memory, for all warps. */
+/* Stores two sums of each warp in shared memory, where all warps can read them after the call. */
 template <int WARPS>
 static __device__ __forceinline__ void tell_sums(double (&sums)[2][WARPS], double first,
                                                  double second)

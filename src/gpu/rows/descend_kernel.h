@@ -27,7 +27,8 @@ extern "C" {
 
 #define TS_DESCEND_UNIT 32u
 
-/* Rows of the table of columns, each of ld elements, zeros from the rank on. */
+/* Rows of the table of columns (parameters of the steps on each column). A row has ld elements,
+ * zeros from the rank on. */
 enum {
     TS_DESCEND_INVERSE,   /* 1 / G_rr, or 0 if G_rr is 0 */
     TS_DESCEND_THRESHOLD, /* l1 / G_rr, or infinity if G_rr is 0 and l1 is not */
@@ -45,11 +46,11 @@ struct ts_descend {
     uint64_t n_rows;
     uint32_t ld;
     uint64_t first_unit, n_units; /* units to be computed */
-    const double *g;              /* ld x ld, symmetric, zeros from the rank on */
+    const double *g;              /* G: ld x ld, symmetric, zeros from the rank on */
     const double *table;          /* TS_DESCEND_TABLE x ld */
-    int simple;                   /* all thresholds are 0, all upper bounds infinite */
+    int simple;                   /* 1: all thresholds are 0, all upper bounds infinite */
     uint32_t rounds;
-    uint32_t rank;         /* for simplex_kernel.h, like inverse and rho */
+    uint32_t rank;         /* rank, inverse and rho: for simplex_kernel.h */
     const double *inverse; /* ld x ld: (G + rho I)^-1, zeros from the rank on */
     double rho;
     double *inner;   /* for each unit: sum of m .* a over its rows; or NULL */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums over all rows on a GPU: sums of one number per row, and Gram matrices. */
+/* Adds up one number per row, and computes Gram matrices, over all rows of a factor on a GPU. */
 #define _Static_assert static_assert /* for format/layout.h, which is a C header */
 #include "gpu/rows/dense_kernel.h"
 
@@ -11,7 +11,8 @@
  * They are constants because the order of a sum depends on them. */
 enum { CHUNKS = 528, GRAM_PARTS = 396, THREADS = 256, TILE = 32, GRAM_ROWS = 128 };
 
-/* Sum of x over the thread block, always in the same order. Thread 0 gets the result. */
+/* Returns the sum of x over the thread block, always in the same order. Thread 0 gets the
+ * result. */
 static __device__ double block_sum(double x, double *shared)
 {
     __syncthreads();

@@ -36,8 +36,8 @@ struct ts_gpu_rows {
 ts_gpu_error ts_multiply_begin(const struct ts_gpu_rows *r, const double *weight, double grow,
                                ts_gpu_stream stream);
 
-/* b := b .* phi for the rows of the launch's shards that no other shard shares. judge: update kkt;
- * last: set the signs of b. */
+/* b := b .* phi for the rows of the launch's shards that no other shard shares. judge: 1: updates
+ * kkt; last: 1: entries of b whose phi is above 1 become negative. */
 ts_gpu_error ts_multiply_shards(const struct ts_gpu_rows *r, const struct ts_gpu_mttkrp *shards,
                                 int judge, int last, ts_gpu_stream stream);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows on the simplex by ADMM, on tensor cores.
+/* Updates rows on the simplex by ADMM, on tensor cores. The row a minimizes 1/2 a G a' - m a',
+ * where m is its product; u is the dual variable.
  *
  * With P the inverse of G + rho I, a round is
  *     h := (m + rho (a + u)) P,  a := nearest(h - u),  u := u + a - h.
@@ -37,7 +38,7 @@ template <int Q> struct wide_rows {
     threshold *at;  /* 8 Q thresholds */
     double *before; /* 8 Q: values 1/2 a G a' - m a' of the old rows */
     double *after;  /* 8 Q: values of the new rows */
-    double *part;   /* WIDE_WARPS x 8 Q: parts of values */
+    double *part;   /* WIDE_WARPS x 8 Q: each warp's part of values */
     uint32_t eights, rank, ld;
 };
 
@@ -143,7 +144,7 @@ template <int Q> static __device__ inline void project_wide(const wide_rows<Q> &
     }
 }
 
-/* v := the old rows times their weights; then computes the thresholds. */
+/* Sets v to the old rows times their column weights, then computes the thresholds of the rows. */
 template <int Q, class A>
 static __device__ inline void load_wide(const wide_rows<Q> &r, const A *a, const double *weight,
                                         uint32_t first, uint32_t n_rows)

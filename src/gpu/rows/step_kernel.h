@@ -81,7 +81,8 @@ struct ts_gpu_steps {
 /* Computes column sums of the factors, and draws the columns. */
 ts_gpu_error ts_step_prepare(const struct ts_gpu_steps *s, ts_gpu_stream stream);
 
-/* Adds l2 a and the part of unlisted cells to the gradient of rows first .. end - 1. */
+/* Adds l2 a, where a is the row, and the part of unlisted cells to the gradient of rows first ..
+ * end - 1. */
 ts_gpu_error ts_step_gradient(const struct ts_gpu_steps *s, uint64_t first, uint64_t end,
                               ts_gpu_stream stream);
 
@@ -90,7 +91,7 @@ ts_gpu_error ts_step_gradient(const struct ts_gpu_steps *s, uint64_t first, uint
 ts_gpu_error ts_step_values(const struct ts_gpu_steps *s, uint64_t first, uint64_t end,
                             double *of_group, ts_gpu_stream stream);
 
-/* Makes the step of rows first .. first + n - 1. u, v: their moments. */
+/* Makes the step of rows first .. first + n - 1. u, v: their first and second moments, n x rank. */
 ts_gpu_error ts_step_make(const struct ts_gpu_steps *s, const struct ts_adam *adam, uint64_t first,
                           uint64_t n, void *u, void *v, ts_gpu_stream stream);
 

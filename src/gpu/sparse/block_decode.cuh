@@ -75,7 +75,7 @@ struct block_map {
     const uint32_t *word, *side;
     uint32_t n;
     uint32_t kind, count; /* stored kind and count of the flags of level `lane` */
-    uint32_t n_set;       /* flags set, the implied one included */
+    uint32_t n_set;       /* number of set flags, including the implied one */
     uint32_t flag_bit;    /* first side bit of the positions of these flags */
     uint32_t bitmaps;     /* bit l: level l has a bitmap */
     uint32_t bitmap_word;
@@ -86,7 +86,7 @@ struct alignas(16) stream_part {
     uint32_t desc;
     uint32_t n_and_start; /* entries | first word << 16 */
     uint32_t base;
-    uint32_t side_bit; /* first side bit of its exceptions */
+    uint32_t side_bit; /* first side bit of the stream's exceptions */
     __device__ uint32_t n() const { return n_and_start & 0xffff; }
     __device__ uint32_t start() const { return n_and_start >> 16; }
     __device__ uint32_t width() const { return desc & 63; }

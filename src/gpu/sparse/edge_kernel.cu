@@ -6,8 +6,9 @@
 
 #include <cuda_runtime.h>
 
-/* FOLD: edges of shards that one warp adds. WARPS: warps of a thread block that adds the edges of a
- * shard. BATCH: edges loaded at once, which is a warp's part of a shard of 64 shares. */
+/* Edges are partial sums of rows. FOLD: edges of shards that one warp adds. WARPS: warps of a
+ * thread block that adds the edges of one shard. BATCH: edges loaded at once, which is a warp's
+ * part of a shard of 64 shares. */
 enum { FOLD = 32, WARPS = 16, BATCH = 8 };
 
 /* The current row of a thread that adds edges (partial sums of rows) in file order. first: no row

@@ -9,7 +9,8 @@
 
 #include "gpu/sparse/model_walk.cuh"
 
-/* The sums of a lane over cells: their number, x, x^2, x m and (x - m)^2, where m is the model. */
+/* The sums of a lane over cells: their number, x, x^2, x m and (x - m)^2, where x is the value of a
+ * cell and m that of the model. */
 struct cell_sums : lane_sums<TS_ERRORS_SUMS / 2> {
     /* Adds a cell that counts `weight` times. A weight of 1 gives the same bits as no weight. */
     __device__ __forceinline__ void add_cell(bool counts, double weight, double x, double model)

@@ -301,7 +301,7 @@ template <class V, class T, int LPR, int NL, int U, bool SUM> struct model_walk 
     {
         const uint32_t warp = w.at.warp;
         const auto visit = [&](run_rows<T> &rows) {
-            /* Constructed after the run of rows. If it came first, more registers would be
+            /* `own` is constructed after `rows`: if it came first, more registers would be
              * spilled. */
             own_row<T> own((const char *)what.own + own_columns.byte, own_columns.active, row,
                            own_columns.row_bytes);

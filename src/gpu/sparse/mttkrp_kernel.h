@@ -51,7 +51,7 @@ struct ts_gpu_mttkrp {
     const struct ts_gpu_shard *many; /* otherwise the n_many shards, ascending in first_cta */
     uint32_t n_many;
     uint32_t n_shares;     /* number of shares of all shards of the launch */
-    uint32_t share_blocks; /* ts_mttkrp_share_blocks of the mode copy */
+    uint32_t share_blocks; /* blocks of nonzeros in a share (ts_mttkrp_share_blocks) */
     uint32_t n_levels;     /* order - 1: levels below the row */
     uint32_t value_kind;   /* enum ts_value_kind */
     uint32_t n_codes;      /* ts_header_codes */

@@ -62,9 +62,9 @@ tell_piece(const ts_gpu_mttkrp &p, const lane_columns<T, T, 32, 0> &columns, con
     }
 }
 
-/* to[position] := the model's value at each nonzero of a block. rows: n_rows x ld, the rows of the
- * mode itself, whose signs count with SIGNS; row: the row before the first one that begins in the
- * block. After the call all lanes may read `to`. */
+/* to[position] := the model's value at each nonzero of a block. rows: n_rows x ld, the factor of
+ * the shards' own mode, whose signs count with SIGNS; row: the row before the first one that begins
+ * in the block. After the call all lanes may read `to`. */
 template <class T, bool SIGNS>
 static __device__ inline void tell_models(const ts_gpu_mttkrp &p, const void *rows,
                                           const lane_place<32> &at,

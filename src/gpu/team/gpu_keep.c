@@ -112,7 +112,8 @@ static void move_boundary(struct move *v, uint32_t i, uint64_t want, uint64_t le
 
 /* ---- from process to process */
 
-/* Returns how many gifts, from the k-th on, are sent at once. *bytes: their total size. */
+/* Returns how many gifts (kept shards that move between processes), from the k-th on, are sent at
+ * once. *bytes: their total size. */
 static uint64_t count_gifts(const struct move *v, uint64_t k, uint64_t *bytes)
 {
     uint64_t n = 0;

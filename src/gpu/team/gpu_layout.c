@@ -18,7 +18,7 @@ static uint64_t more(uint64_t a, uint64_t b)
 }
 
 /* Returns the address of the next `bytes` of the allocation at `base`, and advances *used. base
- * NULL: only the sum is computed. */
+ * NULL: only advances *used. */
 static void *take_bytes(char *base, uint64_t *used, uint64_t bytes)
 {
     char *at = base == NULL ? NULL : base + *used;

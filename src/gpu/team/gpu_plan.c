@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Plans sizes: the stride of rows, tables of shards, and the shards that stay on the devices in the
+/* Plans the stride of rows, the tables of shards, and which shards stay on the devices in the
  * memory that is left. */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -85,9 +85,9 @@ struct ts_gpu_mode {
     uint64_t first[TS_MAX_TEAM + 1];  /* member i has the shards first[i] .. first[i + 1] - 1 */
     uint64_t passed[TS_MAX_TEAM + 1]; /* the ranges of the last pass */
     uint64_t version;       /* version of the fields below, recorded by tables on devices */
-    unsigned char *keep;    /* for each shard: it stays with the member of its range */
-    unsigned char *present; /* for each shard: it stays, and is on the device already */
-    unsigned char *deal;    /* for each shard: enum ts_deal, for the feed */
+    unsigned char *keep;    /* for each shard: 1 if it stays on its member's device */
+    unsigned char *present; /* for each shard: 1 if it stays, and was already copied */
+    unsigned char *deal;    /* for each shard: an enum ts_deal, for the feed */
     uint64_t deal_first[TS_MAX_DEVICES + 1]; /* ranges of members of this process, for the feed */
     uint64_t *place;    /* for each shard: its offset in `kept` of its member */
     uint32_t *boundary; /* first and last rows of shards, ascending, each once */
@@ -195,7 +195,7 @@ struct ts_gpu_member {
     struct ts_gpu_replica *replica; /* the memory of each model */
     uint32_t *edge_row;             /* rows of `edge`, or of the partial sums of the first model */
     uint32_t *shard_row[TS_MAX_ORDER]; /* ts_edge_count(n_shards) row numbers that never change */
-    uint32_t *boundary[TS_MAX_ORDER];  /* as in struct ts_gpu_mode */
+    uint32_t *boundary[TS_MAX_ORDER];  /* in device memory: boundary of struct ts_gpu_mode */
     double *dict;
     double *stage; /* g->stage elements: rows that are being converted to or from float64 */
     void *locked;  /* page-locked memory: `host` and host_scale of all models */
@@ -211,7 +211,7 @@ struct ts_gpu_member {
     uint32_t next_slot, next_stream;
 
     ts_gpu_stream copy, compute[TS_GPU_STREAMS], keeping[TS_GPU_KEPT_STREAMS], dense, send;
-    /* recorded after the work of each stream */
+    /* for each stream of `compute` and `keeping`: recorded after its work */
     ts_gpu_event joined[TS_GPU_STREAMS + TS_GPU_KEPT_STREAMS];
     /* recorded when rows can be sent, in the order of publishing */
     ts_gpu_event solved[TS_GPU_CHUNKS];
@@ -253,7 +253,7 @@ struct ts_gpu_model {
     uint32_t number, rank, ld;
     enum ts_precision summed;    /* precision of the products of the last mode */
     int keeps_rest;              /* 1: products that are summed in float64 are stored in float64 */
-    struct ts_hold_out hold_out; /* nonzeros that products count as zeros */
+    struct ts_hold_out hold_out; /* held-out nonzeros, which products count as zeros */
     struct ts_gpu_sent sent;
 };
 

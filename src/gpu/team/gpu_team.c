@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The members' threads: jobs on all of them, barriers, and waits that end when another member
+/* Runs the members' threads: jobs on all of them, barriers, and waits that end when another member
  * fails. */
 #include <cuda_runtime.h>
 #include <sched.h>
