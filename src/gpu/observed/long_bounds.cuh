@@ -140,7 +140,7 @@ static __device__ inline bool solve_free(const long_memory &w, const pivot_memor
 }
 
 /* The sides of entries, in the lanes of the first warp: bit c of a lane belongs to entry lane + 32
- * c. free: the entry is within the bounds; at_upper: it is fixed at the upper bound. Others are
+ * c. free: the entry is not fixed at a bound; at_upper: it is fixed at the upper one. Others are
  * fixed at the lower one. */
 struct long_sides {
     uint64_t free, at_upper;
@@ -148,8 +148,9 @@ struct long_sides {
     static_assert(TS_OBSERVED_LONG_MOST <= 32 * 64, "a lane has a bit for each of its entries");
 };
 
-/* Moves entries that are on the wrong side (cpu/rows/bounded_row.h), and sets those that are not
- * free any more to their bounds. Returns the number of wrong entries. Called by the first warp. */
+/* Changes the side of entries that are on the wrong one (cpu/rows/bounded_row.h), and sets entries
+ * that stop being free to their bounds. Returns the number of wrong entries. Called by the first
+ * warp. */
 static __device__ inline uint32_t change_sides(const long_memory &w, const ts_gpu_observed &o,
                                                const double *left, double tolerance, uint32_t lane,
                                                long_sides &side)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Updates rows on the simplex by ADMM, on tensor cores. The row a minimizes 1/2 a G a' - m a',
- * where m is its product; u is the dual variable.
+/* Updates rows on the simplex by ADMM, on tensor cores. A row a on the simplex minimizes 1/2 a G a'
+ * - m a', where m is its product; u is the dual variable.
  *
  * With P the inverse of G + rho I, a round is
  *     h := (m + rho (a + u)) P,  a := nearest(h - u),  u := u + a - h.

@@ -74,7 +74,7 @@ struct ts_gpu_mttkrp {
  * until there are enough shares for the multiprocessors of a large GPU, or each warp has one block.
  * It depends on the tensor alone: sums follow the shares, and so have the same bits on every
  * GPU. */
-/* the number of shares that is enough; an H200 works on 660 at the same time */
+/* the number of shares that keeps a large GPU busy; an H200 works on 660 at the same time */
 #define TS_MTTKRP_BUSY         512u
 #define TS_MTTKRP_LEAST_BLOCKS 4u
 

@@ -32,8 +32,8 @@ void ts_gpu_budget_close(struct ts_gpu_budget *b);
  * context. */
 uint64_t ts_gpu_budget_guess(const struct ts_gpu *g, const struct ts_backend_conf *conf);
 
-/* Checks the budget of a member's device before anything is allocated. Fails with TS_ELIMIT if the
- * budget is too small, or larger than the free memory. */
+/* Checks the budget of a member's device before anything is allocated. Fails with TS_ELIMIT if
+ * there is too little memory, or if the budget exceeds the free memory. */
 int ts_gpu_budget_check(const struct ts_gpu *g, struct ts_gpu_budget *b, uint32_t member,
                         struct ts_err *err);
 

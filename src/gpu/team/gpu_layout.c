@@ -32,7 +32,8 @@ struct sizes {
     uint64_t shares, shards, rows;
 };
 
-/* Assigns parts of the allocation to the arrays of a model whose loss is not least squares. */
+/* Assigns parts of the allocation to the arrays of a model that descends by the gradient of a
+ * loss. */
 static void lay_out_loss(const struct ts_gpu_model *of, const struct sizes *most,
                          struct ts_gpu_replica *my, char *base, uint64_t *used)
 {
