@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* adam.h - one step of an entry by Adam, for the update DESCEND of stream/row_update.h, on CPU
+/* adam.h - Adam's step of one entry of a factor (the update DESCEND of stream/row_update.h), on CPU
  * cores and GPUs.
  *
  *   threads  pure

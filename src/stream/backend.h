@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* backend.h - what the engine needs of a processor. src/cpu and src/gpu each fill one table.
+/* backend.h - the table of functions through which the engine uses a processor. src/cpu and src/gpu
+ * each fill one.
  *
  * A backend holds the factor matrices of all modes: factor[m] has a row per compact row of mode m
  * and `rank` columns, in float32 or float64. The matrix of a mode is also where its MTTKRP is
- * written: it is not an operand of that product, so no second matrix is needed. Only where the
- * update of a mode's rows reads their old values (own_rows) is the product kept apart. A backend of
+ * written: it is not an operand of that product, so no second matrix is needed. If the update of a
+ * mode's rows reads their old values, the product has memory of its own (own_rows). A backend of
  * several devices holds all factors on each device; its callers need not know that.
  *
  *   owner    the backend owns the factors; matrices that cross this table are float64, row-major,
@@ -53,20 +54,20 @@ struct ts_trace;
 struct ts_backend_conf {
     const struct ts_tensor *tensor;
     uint32_t rank;
-    uint32_t n_models;     /* models side by side, for a backend that has `model`; 0: one */
+    uint32_t n_models;     /* number of models per pass, for a backend that has `model`; 0: one */
     const uint32_t *ranks; /* ranks of the n_models models, instead of `rank`; lent for the call */
     enum ts_precision precision;
     uint32_t threads;           /* 0: all */
     int device[TS_MAX_DEVICES]; /* gpu: numbers of the devices; one may be named twice, for tests */
     uint32_t n_devices;
-    uint64_t device_bytes; /* gpu: memory budget of each device; 0: what is free, less a reserve */
+    uint64_t device_bytes; /* gpu: memory of each device; 0: all free memory less a reserve */
     /* the most memory that `pin` will lock; page tables of devices grow with it */
     uint64_t host_bytes;
-    uint64_t spare_bytes; /* memory that is left for the backend's `wish`; 0: none */
+    uint64_t spare_bytes; /* host memory that the backend may use for its `wish`; 0: none */
     uint32_t needs;       /* bits of enum ts_capability that the run needs */
-    int products;         /* only products are needed: nothing is solved with them */
+    int products;         /* 1: the run computes MTTKRPs only, and updates no rows */
     uint32_t own_rows;    /* modes (bit m: mode m) that own_rows will be called for */
-    int only_mode;        /* the only mode with passes: shards of other modes get no memory */
+    int only_mode;        /* the only mode with passes (other modes get no memory); -1: all */
     int exchange;         /* gpu: enum ts_exchange_kind (gpu/exchange/exchange.h); 0 chooses */
     struct ts_comm *comm; /* the ranks that divide the work; NULL: this process alone */
     const volatile sig_atomic_t *stop; /* gpu: open fails with TS_ESTOP once it is not 0; or NULL */
@@ -108,7 +109,7 @@ struct ts_exchanged {
 /* How factors are distributed over ranks, for runs in which methods access rows between modes only
  * through passes and updates. */
 struct ts_spread {
-    int own;          /* each rank of a machine has a copy of its own */
+    int own;          /* 1: each rank has its own copy of the factors */
     uint32_t skipped; /* bit m: there is no pass over mode m */
     /* TS_ROWS_TO_ALL: rows go to all ranks. TS_ROWS_TO_NEEDING: rows of updates go to the ranks
      * that need them, wherever that is possible. TS_ROWS_STAY: as TS_ROWS_TO_NEEDING, but only if
@@ -158,15 +159,15 @@ static inline int ts_backend_keeps_rest(const struct ts_backend_conf *conf)
     return conf->precision == TS_FLOAT32 && keeps;
 }
 
-/* How a device's memory is divided, for output to the user. */
+/* The memory of a device by use, for output to the user. */
 struct ts_device_memory {
     int number;            /* number of the device */
     uint64_t factor_bytes; /* factor matrices */
     uint64_t sum_bytes;    /* partial rows, Gram matrices and tables of shards */
     uint64_t kept_bytes;   /* shards that stay */
     uint64_t slot_bytes;   /* slots for the other shards */
-    uint64_t shared_bytes; /* for a dense tensor: products that several modes share */
-    double shared_part;    /* the share of its rows that have shared products: 0 to 1 */
+    uint64_t shared_bytes; /* for a dense tensor: products Y that several modes use */
+    double shared_part;    /* part of the rows of Y that is kept, 0 to 1 */
     uint64_t driver_bytes; /* driver, code and libraries (measured or assumed), and rounding */
 };
 
@@ -188,22 +189,23 @@ struct ts_backend {
     int (*open)(const struct ts_backend_conf *conf, void **ret, struct ts_err *err);
     void (*close)(void *be); /* be may be NULL */
 
-    /* Bytes of host memory that `open` takes besides a feed: those of factors, and all others. */
+    /* Sets the bytes of host memory that `open` allocates: those of factors, and all others. The
+     * feed is not included. */
     void (*need)(const struct ts_backend_conf *conf, uint64_t *factor_bytes, uint64_t *other_bytes);
 
-    /* Bytes of host memory that would make calls after the first faster, if all shards lie in
-     * memory. The bits of results do not depend on them. */
+    /* Returns the bytes of host memory that would make calls after the first one faster, if all
+     * shards are in memory. The bits of results do not depend on them. */
     uint64_t (*wish)(const struct ts_backend_conf *conf);
 
-    /* Bytes of host memory that a pass of CELLS (weighted.h) takes while it lasts. 0: they are part
-     * of `need`, or the backend lacks CELLS. */
+    /* Returns the bytes of host memory that a pass of CELLS (weighted.h) takes while it lasts. 0:
+     * they are part of `need`, or the backend lacks CELLS. */
     uint64_t (*cells_bytes)(const struct ts_tensor *t, uint32_t rank, uint32_t threads);
 
-    /* How rows travel between devices and between ranks, for example "by NCCL". NULL: there is one
-     * device, or rows travel by MPI. */
+    /* Returns how rows are sent between devices and ranks, for example "by NCCL". NULL: there is
+     * one device, or MPI sends the rows. */
     const char *(*link)(const void *be);
 
-    /* Bytes of a row of a factor when it is sent, with its padding. */
+    /* Returns the bytes of a row of a factor when it is sent, with its padding. */
     uint64_t (*row_bytes)(uint32_t rank, enum ts_precision precision);
 
     /* Sets the memory of each device of an open backend, and returns their number. NULL without
@@ -226,9 +228,9 @@ struct ts_backend {
     int (*get_rows)(void *be, uint32_t mode, uint64_t row, uint64_t n, double *rows,
                     struct ts_err *err);
 
-    /* Allocates products of these modes (bit m: mode m) besides their factors, for updates that
-     * read the old rows. TS_EARG if `open` must reserve this memory, and own_rows of its conf had
-     * no mode as large. */
+    /* Allocates separate memory for the products of these modes (bit m: mode m), for updates that
+     * read the old rows. Returns TS_EARG if `open` had to reserve this memory, but own_rows of its
+     * conf had no mode as large. */
     int (*own_rows)(void *be, uint32_t modes, struct ts_err *err);
 
     /* Sets the precision of products and sums of the last mode, which give the fit, in later calls.
@@ -306,16 +308,16 @@ struct ts_backend {
      * do not allow that. */
     uint64_t (*shares)(const void *be);
 
-    /* The first rank gets all rows of `modes` that it lacks, if any rank asks for it (rc 1) or
-     * stops. rc: 1, 0 or the error of the caller's own work. All ranks get the same result, as with
-     * `agree` (stream/comm.h). Collective, also for ranks that have failed. No message is sent if
-     * no rank lacks rows. */
+    /* Sends to the first rank all rows of `modes` that it lacks, if some rank passes rc 1 or stops
+     * the run. rc: 1, 0 or the error of the caller's own work. All ranks get the same result, as
+     * with `agree` (stream/comm.h). Collective, also for ranks that have failed. No message is sent
+     * if no rank lacks rows. */
     int (*collect)(void *be, uint32_t modes, int rc, struct ts_err *err);
 
-    /* To be called with the result rc of the caller's own work between two calls, if the next call
-     * needs it of all ranks. All ranks get the same result, as with `agree` of stream/comm.h.
-     * given_up: whether another rank has failed, so that such work is useless and `agree` comes
-     * next. */
+    /* Makes all ranks agree on a result, like `agree` of stream/comm.h. rc: the result of the
+     * caller's own work since the last call. To be called if the next call needs this work of all
+     * ranks. given_up returns whether another rank has failed: then the work is useless, and the
+     * caller must call `agree`. */
     int (*agree)(void *be, int rc, struct ts_err *err);
     int (*given_up)(void *be);
 

@@ -9,7 +9,7 @@
  * at rank 32, the row work of a sweep takes 0.3 ns a row, a nonzero 0.05 ns. */
 #define ROW_COST 5.0
 
-#define QUIET 0.01 /* the largest slowest / mean - 1 that counts as noise */
+#define QUIET 0.01 /* an excess (slowest / mean time - 1) up to this counts as noise */
 
 double ts_balance_cost(const struct ts_disk_shard *s)
 {

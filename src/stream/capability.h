@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* capability.h - what a backend can do, and what a run needs of it: bits of one list.
  *
- * The first capabilities are the row updates (row_update.h), of the same numbers; those below
- * follow. A backend states its bits once (`can` of struct ts_backend). A run adds up what it needs,
- * and ts_backend_check compares the two. Code that has two ways to a result, one of which needs a
- * capability, calls ts_backend_can. It does not test whether functions of the backend are NULL.
+ * The first capabilities are the row updates of row_update.h, with the same numbers. Those of the
+ * list below follow. A backend states its bits once (`can` of struct ts_backend). A run adds up
+ * what it needs, and ts_backend_check compares the two. Code that has two ways to a result, one of
+ * which needs a capability, calls ts_backend_can. It does not test whether functions of the backend
+ * are NULL.
  *
  *   threads  any
  *   errors   TS_EARG
@@ -24,8 +25,8 @@
  *   AT_ONCE       a product and the update of its rows in one pass; without it, the caller asks for
  *                 `solve` after the pass
  *   CELLS         a pass that lends the model's value at each nonzero (weighted.h)
- *   ERRORS        a pass that sums errors, of all backends
- *   LOSSES        a pass that sums a loss, of all backends
+ *   ERRORS        a pass that sums errors; all backends have it
+ *   LOSSES        a pass that sums a loss; all backends have it
  *   MEANS         the update of observed cells subtracts a mean from the values
  *   WEIGHTS       weights of cells in the update of observed cells, in CELLS and in ERRORS
  *   RANKS         processes compute together: `spread`, `shares`, `collect`, `agree`, `given_up`,

@@ -32,7 +32,7 @@ struct piece {
 struct job {
     const struct ts_cells_conf *conf;
     struct piece *piece; /* a piece for each shard of the first mode */
-    uint64_t next, end;  /* the next shard that no thread has taken; atomic */
+    uint64_t next, end;  /* next: first shard not taken by a thread (atomic); end: after the last */
     int rc;              /* the result of the first thread that failed; atomic */
     struct ts_err err;
     pthread_mutex_t lock; /* protects err */
@@ -163,7 +163,7 @@ static int divide(const struct ts_cells_conf *c, uint64_t *first, uint64_t *have
     have[2 * comm->rank] = t->part.n > 0 ? t->part.first[0] : 0;
     have[2 * comm->rank + 1] = t->part.n > 0 ? t->part.end[0] : n;
     rc = comm->ops->gather(comm, have, first, err);
-    /* also 1 if each part of the tensor has all shards of this mode */
+    /* whole is also 1 if each rank's part of the tensor has all shards of this mode */
     for (uint32_t r = 0; r < comm->n && rc == 0; r++)
         whole &= have[2 * r] == 0 && have[2 * r + 1] == n;
     for (uint32_t r = 0; r < comm->n && rc == 0; r++) {

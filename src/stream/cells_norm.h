@@ -10,7 +10,7 @@
  *   owner    the caller owns the tensor, whose header.norm ts_cells_norm replaces
  *   units    sums are in the unit of the values, squared
  *   threads  called by one thread; shards are divided among threads, and among ranks
- *   errors   0 or a negative ts_code: those of reading, TS_EFORMAT if a shard is in no rank's part,
+ *   errors   0 or a negative ts_code: a read error, TS_EFORMAT if a shard is in no rank's part,
  *            TS_ELIMIT if squares exceed the range of float64; on failure *ret is not touched
  *   bits     sums of shards are added in the order of the file, so results do not depend on threads
  *            and ranks

@@ -44,7 +44,7 @@ struct ts_comm_ops {
      * numbers. */
     int (*gather)(struct ts_comm *c, void *buffer, const uint64_t *first, struct ts_err *err);
 
-    /* Moves all these bytes at once. No two moves may end in the same bytes. */
+    /* Makes all n moves at once. Their destinations must not overlap. */
     int (*move)(struct ts_comm *c, void *buffer, const struct ts_comm_move *move, uint32_t n,
                 struct ts_err *err);
 
@@ -59,19 +59,19 @@ struct ts_comm_ops {
      * partition. */
     int (*poll)(struct ts_comm *c);
 
-    /* Allocates `bytes` of zeros that all ranks of a machine read and write, on each machine apart,
-     * on huge pages if possible. *ret is NULL on all ranks if one of them cannot get the memory.
-     * Other ranks see what a rank has written after the next agree. NULL: such memory is not
+    /* Allocates `bytes` of zeros on each machine, which all ranks of the machine read and write, on
+     * huge pages if possible. *ret is NULL on all ranks if one of them cannot get the memory. Other
+     * ranks see what a rank has written after the next agree. NULL: such memory is not
      * supported. */
     int (*share)(struct ts_comm *c, uint64_t bytes, void **ret, struct ts_err *err);
     void (*unshare)(struct ts_comm *c, void *memory, uint64_t bytes);
 };
 
 struct ts_comm {
-    /* NULL: there are no other ranks, and the memory of each is only planned */
+    /* NULL: ranks do not run; only the memory of each is planned */
     const struct ts_comm_ops *ops;
     uint32_t rank, n;
-    /* number of this rank among the ranks of its machine, from 0, and the number of these ranks */
+    /* place: number of this rank among the ranks of its machine, from 0; beside: their number */
     uint32_t place, beside;
     /* machine of each rank, numbered from 0 in the order of ranks; NULL: not known */
     const uint32_t *machine;

@@ -45,7 +45,7 @@ static inline double ts_draw_columns(const struct ts_tensor *t, uint32_t mode)
     return n;
 }
 
-/* The drawn cells, sorted by their rows in one mode. */
+/* The drawn cells of a tensor, sorted by their rows in one mode. */
 struct ts_drawn_cells {
     uint32_t mode, bits; /* bits: 2^bits cells are drawn */
     int all;             /* all cells of the tensor are used */
@@ -54,7 +54,7 @@ struct ts_drawn_cells {
     uint64_t key[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
 };
 
-/* descent->n_cells is a power of four, at most 2^32. */
+/* Returns the cells that `descent` draws; descent->n_cells is a power of four, at most 2^32. */
 static inline struct ts_drawn_cells ts_drawn_cells_of(const struct ts_tensor *t, uint32_t mode,
                                                       const struct ts_descent *descent)
 {

@@ -78,8 +78,8 @@ static int is_held(const struct ts_fit_sums *s, const struct ts_cells *c, uint32
     return ts_hold_out_held(&s->hold_out, hash);
 }
 
-/* Takes cells of ERRORS (`take` of ts_weighted). One thread gets all cells of a partition, so no
- * lock is needed. */
+/* Adds cells to the sums of their partition: `take` of struct ts_weighted for ERRORS. One thread
+ * gets all cells of a partition, so no lock is needed. */
 static int sum_errors(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err)
 {
     const struct ts_fit_sums *s = ctx;

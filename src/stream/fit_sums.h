@@ -5,7 +5,7 @@
  * Each partition has its own sums, with held-out cells apart. The sums of partitions are added in
  * the order of the file.
  *
- *   owner    whoever calls ts_fit_sums_begin owns the parts until ts_fit_sums_end
+ *   owner    the struct owns the parts from ts_fit_sums_begin to ts_fit_sums_end
  *   threads  called by one thread; inside the pass, each partition belongs to one thread
  *   errors   TS_ENOMEM
  *   bits     sums do not depend on threads
@@ -23,7 +23,7 @@ struct ts_fit_sums {
     struct ts_hold_out hold_out;
     uint32_t order;
     uint64_t n;
-    struct ts_fit_part *part; /* sums of n partitions; NULL: no memory is held */
+    struct ts_fit_part *part; /* sums of each partition; NULL: not allocated */
     struct ts_weighted cells; /* the request CELLS that the backend computes instead */
 };
 
@@ -32,8 +32,8 @@ struct ts_fit_sums {
 int ts_fit_sums_begin(const struct ts_tensor *t, uint32_t mode, const struct ts_request *request,
                       struct ts_fit_sums *ret, struct ts_err *err);
 
-/* The pass is over: adds the parts to the request's sums, unless rc is negative. s may be all
- * zero. */
+/* To be called after the pass, whose result is rc. Adds the parts to the request's sums, unless rc
+ * is negative. s may be all zero. */
 void ts_fit_sums_end(struct ts_fit_sums *s, int rc);
 
 /* Returns the bytes that ts_fit_sums_begin allocates for a pass over the last mode. */

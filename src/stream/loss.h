@@ -4,8 +4,8 @@
  *
  * The weighted product of a row a is the sum of g(x, m) p over its nonzeros. p is the elementwise
  * product of the other factors' rows, and m = <p, a>. An entry of the table has g, and the function
- * whose sum judges the model. Both take the nonzeros of a block at a time. A method (src/cpd)
- * updates the row with the product.
+ * whose sum over nonzeros measures the model. Both take the nonzeros of a block at a time. A method
+ * (src/cpd) updates the row with the product.
  *
  *   poisson  for cpd/apr.h: g = x / m. If columns of the other factors sum to 1, a row is updated
  *            by multiplication with its weighted product (Chi, Kolda 2012). The model is judged by
@@ -56,8 +56,8 @@ struct ts_loss {
      * NULL with TS_IN_X_ANY. */
     double (*constant)(double mean, double at);
 
-    /* names for messages if the model is a logarithm: of what, and the meaning of m = 0; NULL: the
-     * model is not a logarithm */
+    /* for messages, if the model's value is a logarithm: its argument, and what m = 0 means; NULL:
+     * it is not a logarithm */
     const char *logarithm_of, *zero_is;
 
     /* For a loss with a parameter: ":" and a letter for help, the meaning of the parameter, an

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* request.h - the request of a method: what a pass over the shards of a mode computes for one
- * model.
+/* request.h - describes what a pass over the shards of a mode computes for one model.
  *
  * A caller fills a request. `pass` of a backend (backend.h) takes one request, or several of one
  * kind, each for another model. Memory that a request points to belongs to the caller, and must

@@ -6,7 +6,7 @@
  * (struct ts_backend). G is the elementwise product of the other modes' Gram matrices, which the
  * method computes before the pass.
  *
- *   least squares   a := m W, W the method's matrix (a pseudo-inverse of G). The old row is not
+ *   least squares   a := m W, W a matrix of the method (a pseudo-inverse of G). The old row is not
  *                   read, so the product is stored in the memory of the factor.
  *   coordinate      entry after entry, from the old row, a few rounds:
  *                       a_r := clamp(soft(a_r + (m_r - sum over s of a_s G_sr) / G_rr, l1 / G_rr),
@@ -146,16 +146,16 @@ struct ts_row_update {
      * fails, the pass fails. */
     int (*ready)(void *ctx, struct ts_err *err);
     void *ctx;
-    /* rank numbers, with which the columns of the old rows are multiplied before the update; NULL:
-     * 1 */
+    /* rank numbers by which the columns of the old rows are multiplied before the update; NULL: all
+     * are 1 */
     const double *weight;
     double l1, lower, upper;
     uint32_t rounds;       /* most rounds of coordinate descent or ADMM */
     const double *inverse; /* simplex: (G + rho I)^-1 */
     double rho;
-    double l2; /* this member and those below are for `observed` */
+    double l2; /* l2 and the members below are for `observed` */
     int by_count;
-    double mean; /* this mean is subtracted from each value */
+    double mean; /* subtracted from each value of the tensor */
     struct ts_hold_out hold_out;
 };
 
@@ -228,8 +228,8 @@ struct ts_descent {
     uint32_t n_drawn; /* columns that are drawn, unless `observed` is set */
     /* cells that are drawn, unless `observed` is set: 0, or a power of four, at most 2^32 */
     uint64_t n_cells;
-    /* memory for the gradient, in the layout of a moment, and rows do not change; NULL: make the
-     * step */
+    /* NULL: make the step. Otherwise rows do not change, and the gradient is written here, in the
+     * layout of a moment */
     void *gradient;
     uint64_t seed, draw;
     double l2, lower, upper, rate;

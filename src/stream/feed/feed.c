@@ -280,7 +280,8 @@ void ts_feed_deal(struct ts_feed *f, uint32_t mode, const uint64_t *first)
     pthread_mutex_lock(&f->lock);
     assert(!f->open || f->left == 0 || ts_feed_mode_of(f, f->now) != mode);
     set_ranges(f, mode, first);
-    /* the other queues are made when a pass begins */
+    /* only the queues of unchecked resident shards outlast a pass: move these shards to new
+     * owners */
     for (uint32_t c = 0; c < f->n_consumers; c++) {
         raw[c] = m->queue[c][TS_RAW_STAY];
         m->queue[c][TS_RAW_STAY].head = TS_FEED_NONE;

@@ -89,8 +89,8 @@ struct ts_shard_view {
     uint64_t shard;           /* number in its mode copy */
     uint64_t first_partition; /* partitions of the mode copy before this shard */
     const struct ts_disk_shard *entry;
-    const void *raw; /* followed by TS_SHARD_SLACK readable bytes */
-    void *lease;     /* for the feed itself */
+    const void *raw; /* bytes of the shard, then TS_SHARD_SLACK readable bytes */
+    void *lease;     /* the slot of the shard, for ts_feed_done */
 };
 
 struct ts_feed_stats {
@@ -109,15 +109,15 @@ struct ts_feed_stats {
 struct ts_slabs *ts_feed_slabs(struct ts_feed *feed);
 
 int ts_feed_new(const struct ts_feed_conf *conf, struct ts_feed **ret, struct ts_err *err);
-void ts_feed_free(struct ts_feed *feed); /* NULL is fine; asserts that every view is back */
+void ts_feed_free(struct ts_feed *feed); /* feed may be NULL; all views must be back */
 
-/* Lends the next shard of `mode` to a consumer: 1 and *ret; 0 when the consumer gets no more in
- * this pass (once all shards were lent, the feed goes on to read the next mode). Shards of the
- * consumer's own range come first. Then come shards of other ranges that are not to be kept, from
- * the range with most shards left. Blocks until a shard is ready. A pass over a mode starts with
- * the first call that names another mode than the call before, or that follows ts_feed_rewind;
- * after its end every further call returns 0. Consumers may give up a pass in the middle, if all
- * do. */
+/* Lends the next shard of `mode` to a consumer. Returns 1 and sets *ret, or 0 when the consumer
+ * gets no more shards in this pass. After all shards were lent, the feed reads the next mode.
+ * Shards of the consumer's own range come first. Then come shards of other ranges that are not to
+ * be kept, from the range with most shards left. Blocks until a shard is ready. A pass over a mode
+ * starts with the first call that names another mode than the call before, or that follows
+ * ts_feed_rewind; after its end every further call returns 0. Consumers may give up a pass in the
+ * middle, if all do. */
 int ts_feed_next(struct ts_feed *feed, uint32_t mode, uint32_t consumer, struct ts_shard_view *ret,
                  struct ts_err *err);
 void ts_feed_done(struct ts_feed *feed, const struct ts_shard_view *view);
@@ -135,15 +135,16 @@ int ts_feed_waits(struct ts_feed *feed, uint32_t mode, uint32_t consumer);
 uint32_t ts_feed_expect(struct ts_feed *feed, uint32_t consumer, struct ts_shard_view *ret,
                         uint32_t most);
 
-/* The next call of ts_feed_next starts a new pass, even over the same mode. */
+/* Makes the next call of ts_feed_next start a new pass, even over the same mode. */
 void ts_feed_rewind(struct ts_feed *feed);
 
-/* Later passes are over all modes but these (bit m: mode m), in turn from the first of them:
- * nothing is read ahead for a mode that is left out. Not to be called during a pass. */
+/* Leaves modes out of later passes (bit m: mode m). Passes are over the other modes in turn, from
+ * the first of them, and nothing is read ahead for a mode that is left out. Not to be called during
+ * a pass. */
 void ts_feed_skip(struct ts_feed *feed, uint32_t modes);
 
-/* New ranges (as in struct ts_feed_deal) for later passes over `mode`; not to be called during such
- * a pass (between its first ts_feed_next and its end or ts_feed_rewind). Shards that were read
+/* Sets the ranges (as in struct ts_feed_deal) of later passes over `mode`. Not to be called during
+ * such a pass (between its first ts_feed_next and its end or ts_feed_rewind). Shards that were read
  * ahead are lent to the consumer of the new range. Shards that a device keeps stay there. */
 void ts_feed_deal(struct ts_feed *feed, uint32_t mode, const uint64_t *first);
 

@@ -15,7 +15,7 @@ int ts_feed_check(struct ts_feed *f, uint32_t mode, uint64_t shard, char *base, 
     atomic_uchar *known = &f->mode[mode].known[shard];
     int rc =
         ts_tensor_unpack_shard(f->tensor, mode, shard, base + ts_residency_read_at(s), base, err);
-    /* once: later reads with the same hash have the same bytes */
+    /* the structure is checked once: later reads with the same hash have the same bytes */
     if (rc == 0 && (atomic_load(known) & TS_SHARD_SOUND) == 0) {
         rc = ts_tensor_check_shard(f->tensor, mode, shard, base, err);
         if (rc == 0)
@@ -59,7 +59,7 @@ static struct ts_slot *slot_ahead(struct ts_feed *f)
     return first;
 }
 
-/* Checks without the lock; the lock is held before and after. */
+/* Checks a shard without holding the lock. The caller holds the lock before and after. */
 static int check_unlocked(struct ts_feed *f, uint32_t lane, uint32_t mode, uint64_t shard,
                           char *base)
 {
@@ -94,7 +94,7 @@ static int check_slot(struct ts_feed *f, uint32_t lane, struct ts_slot *s)
     return 1;
 }
 
-/* Checks one resident shard of a mode. */
+/* Checks one unchecked resident shard of a mode. Returns 0 if there is none. */
 static int check_stay(struct ts_feed *f, uint32_t lane, uint32_t mode)
 {
     struct ts_feed_mode *m = &f->mode[mode];

@@ -141,11 +141,11 @@ static void begin_pass(struct ts_feed *f, uint32_t mode)
         uint32_t at = 0;
         while (at < f->n_turns && f->turn[at] != mode)
             at++;
-        if (at == f->n_turns) { /* the mode was to be skipped: serve all modes again */
+        if (at == f->n_turns) { /* the mode is one of those to be skipped: serve all modes again */
             ts_feed_take_turns(f, 0);
             at = mode - f->first_mode;
         }
-        pass = f->ahead + 1; /* after all passes for which the reader was given jobs */
+        pass = f->ahead + 1; /* a number after all passes for which the reader got jobs */
         f->shift = (at + f->n_turns - (uint32_t)(pass % f->n_turns)) % f->n_turns;
     }
     ts_feed_begin_number(f, pass);
@@ -223,7 +223,7 @@ static int is_raw(enum ts_feed_kind kind)
     return kind == TS_RAW_SLOT || kind == TS_RAW_KEEP || kind == TS_RAW_STAY;
 }
 
-/* Whether the consumer gets no more in this pass. */
+/* Whether the consumer gets no more shards in this pass. */
 static int is_over(const struct ts_feed *f, uint32_t consumer)
 {
     return f->consumer[consumer].left == 0 && (f->loose == 0 || f->conf.deal.fixed);
@@ -253,7 +253,7 @@ static int pick_one(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct 
     return 1;
 }
 
-/* Sleeps until something has arrived, or it is time to check the wish to stop. */
+/* Sleeps until a shard has arrived, or until the next check whether the user wants to stop. */
 static void wait_ready(struct ts_feed *f, struct ts_feed_consumer *c)
 {
     c->waiting++;
@@ -264,8 +264,8 @@ static void wait_ready(struct ts_feed *f, struct ts_feed_consumer *c)
     c->waiting--;
 }
 
-/* Waits for a shard of the pass. Returns 1, 0 if the consumer gets no more, or a negative code.
- * Sets *since to the time at which it began to wait; 0: it did not wait. The caller holds the
+/* Waits for a shard of the pass. Returns 1, 0 if the consumer gets no more shards, or a negative
+ * code. Sets *since to the time at which it began to wait; 0: it did not wait. The caller holds the
  * lock. */
 static int wait_for_shard(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct pick *ret,
                           uint64_t *since, struct ts_err *err)

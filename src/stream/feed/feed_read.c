@@ -21,7 +21,8 @@ static uint64_t tag_part(uint64_t tag, int at, int bits)
     return tag >> at & ((UINT64_C(1) << bits) - 1);
 }
 
-/* Takes a free lane of the trace for a read that starts now: its number + 1, or 0. */
+/* Takes a free lane of the trace for a read that starts now. Returns its number + 1, or 0 without a
+ * trace or a free lane. */
 static uint32_t take_lane(struct ts_feed *f)
 {
     uint32_t lane = 0;
@@ -62,7 +63,8 @@ void ts_feed_read_again(struct ts_feed *f)
     }
 }
 
-/* Whether a shard need not be read: it is in memory, being read, or kept by its consumer. */
+/* Whether a shard need not be read, because it is in memory, being read, or kept by its
+ * consumer. */
 static int settled(const struct ts_feed *f, const struct ts_feed_mode *m, uint64_t shard)
 {
     return m->item[shard].read_for == f->ahead ||
@@ -95,7 +97,8 @@ static uint32_t hungriest(struct ts_feed *f, const struct ts_feed_mode *m)
     return best;
 }
 
-/* Fills in the job for the shard at a consumer's cursor: 1, or 0 when it has to wait for a slot. */
+/* Fills in the job for the shard at a consumer's cursor. Returns 1, or 0 if the shard has to wait
+ * for a free slot. */
 static int make_job(struct ts_feed *f, uint32_t mode, struct ts_feed_consumer *c,
                     struct ts_read_job *ret)
 {
@@ -136,9 +139,9 @@ static int make_job(struct ts_feed *f, uint32_t mode, struct ts_feed_consumer *c
     return 1;
 }
 
-/* Gives the next job to the reader: 1 and *ret, or 0 if there is none now. The cursors run ahead of
- * the consumers by at most one pass of each mode. Slots limit them too, but not if no shard is
- * streamed. */
+/* Gives the next job to the reader: returns 1 and sets *ret, or returns 0 if there is none now. The
+ * cursors run ahead of the consumers by at most one pass of each mode. The number of slots limits
+ * them too, unless all shards are resident. */
 int ts_feed_read_next(void *feed, struct ts_read_job *ret)
 {
     struct ts_feed *f = feed;

@@ -51,7 +51,7 @@ enum ts_shard_known {
     TS_SHARD_LOADING = 1,
     TS_SHARD_SOUND = 2, /* its structure was checked */
     TS_SHARD_WHOLE = 4, /* resident: its hash was checked, and it is unpacked */
-    TS_SHARD_GONE = 8,  /* its consumer keeps it, and the feed has it no more */
+    TS_SHARD_GONE = 8,  /* its consumer keeps it, and the feed no longer has it */
 };
 
 /* The kinds of queues, in the order in which a consumer takes from them. Slots come first, because
@@ -94,7 +94,7 @@ struct ts_feed_consumer {
     uint32_t waiting; /* number of threads that wait for `ready` */
     uint64_t left;    /* shards of its range that are still to be lent in the pass `now` */
     uint64_t loose;   /* the part of `left` that other consumers may take */
-    /* shard: in the reader's pass, all shards of this range before it were read or need no read */
+    /* the shard that the reader's pass has reached: earlier ones of this range need no read now */
     uint64_t cursor;
     uint32_t slots; /* slots in use for this range in the reader's pass, and not lent */
 };
@@ -180,7 +180,8 @@ void ts_feed_begin_number(struct ts_feed *f, uint64_t pass);
 int ts_feed_read_next(void *feed, struct ts_read_job *ret);
 void ts_feed_read_done(void *feed, const struct ts_read_job *job, int rc, const struct ts_err *err);
 void ts_feed_read_from(struct ts_feed *f, uint64_t pass);
-/* To be called when the ranges of the mode that the reader is reading have changed. */
+/* Starts the reader's pass again. To be called when the ranges of the mode that is being read have
+ * changed. */
 void ts_feed_read_again(struct ts_feed *f);
 
 /* feed_check.c. Checks and decompresses the shard at base; the caller holds the shard, but not the

@@ -39,8 +39,8 @@ struct ts_hostbuf_conf {
 
 struct ts_hostbuf {
     struct ts_hostbuf_conf conf;
-    void *resident, *slots; /* NULL if they have no bytes */
-    void **pinned;          /* where page-locked pieces begin */
+    void *resident, *slots; /* NULL if the area is empty */
+    void **pinned;          /* addresses of the page-locked pieces */
     uint32_t n_pinned;
 };
 

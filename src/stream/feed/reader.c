@@ -14,7 +14,7 @@
 
 struct ts_reader {
     struct ts_reader_files files;
-    const char **path;             /* n_files */
+    const char **path;             /* n_files paths */
     struct ts_reader_uring *uring; /* exactly one of uring and pread is not NULL */
     struct ts_reader_pread *pread;
 };

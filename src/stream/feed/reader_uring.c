@@ -224,8 +224,8 @@ static uint32_t kernel_has(const struct ts_reader_uring *u)
     return asked > waiting ? asked - waiting : 0;
 }
 
-/* Decides after a failure of the ring: returns 0 to try again, otherwise the code to give up with.
- * EAGAIN and EBUSY pass when reads in flight end, which needs no call. It gives up after
+/* Decides what to do after a failure of the ring. Returns 0 to try again, or the code with which to
+ * give up. EAGAIN and EBUSY pass when reads in flight end, which needs no call. It gives up after
  * PATIENCE_MS, or at once if the reader stops and no read is in flight. */
 static int bear(struct ts_reader_uring *u, int code, uint32_t *failures)
 {

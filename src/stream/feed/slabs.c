@@ -42,7 +42,7 @@ struct ts_slabs {
     struct ts_slabs_plan plan;
     struct ts_hostbuf memory;
     uint64_t *place;      /* offset of each slab that stays in `memory`, or NOWHERE */
-    unsigned char *known; /* UNREAD, ASKED, HERE or CHECKED for each slab that stays */
+    unsigned char *known; /* for each slab that stays: UNREAD, ASKED, HERE or CHECKED */
     struct slot slot[MOST_SLOTS];
     struct ts_reader *reader;
 
@@ -163,7 +163,7 @@ static struct slot *free_slot(struct ts_slabs *b)
         struct slot *s = &b->slot[i];
         if (s->state == READY && !is_lent(b, s) &&
             (s->number < b->want || s->stale || is_left(b, s->number % b->dense->n_slabs)))
-            s->state = FREE; /* its slab was passed by or is useless */
+            s->state = FREE; /* its slab was skipped, or its contents are useless */
         if (s->state == FREE)
             return s;
     }
@@ -434,7 +434,7 @@ static int fetch(struct ts_slabs *b, uint64_t k, const char **ret, struct ts_err
     return rc;
 }
 
-/* Passes by slab `want`, which a device keeps, and returns the next slab. */
+/* Skips slab `want`, which a device keeps, and returns the number of the next slab. */
 static uint64_t pass_by(struct ts_slabs *b)
 {
     uint64_t k;

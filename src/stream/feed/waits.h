@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* waits.h - waits for another thread, and checks regularly whether the user wants to stop.
  *
- *   threads  as those of pthread: the caller of ts_wait_some holds the lock
+ *   threads  as for pthread_cond_timedwait: the caller of ts_wait_some holds the lock
  */
 #ifndef TS_STREAM_WAITS_H
 #define TS_STREAM_WAITS_H
