@@ -49,8 +49,8 @@ static int cpu_get_rows(void *be, uint32_t mode, uint64_t row, uint64_t n, doubl
     return 0;
 }
 
-/* Prepares the product of a mode: sets the matrix that it is written to, and the precision in which
- * it is summed. */
+/* Prepares the MTTKRP of a mode. Returns the matrix that it is written to, and the precision in
+ * which it is summed. */
 static struct ts_pass_model prepare_product(struct ts_cpu *c, uint32_t mode)
 {
     const struct ts_cpu_shared *s = c->shared;
@@ -87,8 +87,8 @@ static int multiply_dense(const struct ts_request *r, uint32_t mode, struct ts_f
                : rc;
 }
 
-/* Computes the products of n models, and calls `ready` of the updates of their rows. some: updated
- * rows may go to some ranks only. */
+/* Computes the products of n models, and calls `ready` of the updates of their rows. some: 1 if
+ * updated rows may go to some ranks only. */
 static int multiply_all(const struct ts_request *r, uint32_t n, uint32_t mode, int some,
                         struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
 {
@@ -170,8 +170,8 @@ static int gram_product(struct ts_cpu *c, uint32_t mode, double *ret, double *on
     return rc;
 }
 
-/* Solves for the rows of a dense tensor. First computes the product, in which unknown and held-out
- * cells count as 0. */
+/* Solves for the rows of a mode of a dense tensor. It first computes the MTTKRP, in which unknown
+ * and held-out cells count as 0. */
 static int complete_dense(struct ts_cpu *c, uint32_t mode, struct ts_feed *feed,
                           const struct ts_row_update *update, const struct ts_row_sums *sums,
                           struct ts_backend_times *times, struct ts_err *err)
@@ -354,7 +354,7 @@ static int cpu_pass(const struct ts_request *requests, uint32_t n, uint32_t mode
     case TS_REQUEST_ERRORS:
     case TS_REQUEST_LOSSES:
         return judge_all(requests, n, mode, feed, times, err);
-    case TS_REQUEST_SCORES: /* a backend with CELLS computes scores from these */
+    case TS_REQUEST_SCORES: /* not requested: CELLS exists, and scores come from it */
     case TS_N_REQUEST_KINDS:
         break;
     }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Computes from the conf alone what the CPU backend takes: memory, and how many models one pass
- * computes. */
+/* Computes, before the CPU backend is opened, its memory and how many models one pass computes. */
 #include <omp.h>
 
 #include "base/machine/bigmem.h"
@@ -97,13 +96,13 @@ struct ts_backend_conf ts_cpu_conf_apart(const struct ts_backend_conf *conf, uin
     one.rank = ts_cpu_rank_of(conf, k);
     one.n_models = 0;
     one.ranks = NULL;
-    /* one store of decoded blocks serves all models */
+    /* all models use one store of decoded blocks, that of the first */
     one.spare_bytes = k == 0 ? conf->spare_bytes : 0;
     return one;
 }
 
-/* Adds the bytes of a matrix of all models: without padding to *factor_bytes, with padding to
- * *padded. */
+/* Adds the bytes of a matrix of n_rows rows and the columns of all models: without padding to
+ * *factor_bytes, with padding to *padded. */
 static void add_matrix(const struct ts_backend_conf *conf, uint64_t n_rows, uint64_t *factor_bytes,
                        uint64_t *padded)
 {
@@ -120,7 +119,7 @@ static int may_send_some(const struct ts_backend_conf *conf)
            (conf->needs & TS_CPU_TO_ALL) == 0;
 }
 
-/* Adds up the memory of models in shared matrices. apart: conf is one model of several with
+/* Adds up the memory of models in shared matrices. apart: 1 if conf is one of several models with
  * separate matrices. */
 static void need_together(const struct ts_backend_conf *conf, int apart, uint64_t *factor_bytes,
                           uint64_t *other_bytes)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Poisson models and models by other losses: one pass computes rounds or gradients of all models,
- * and then each model makes its steps. */
+/* Updates rows of Poisson models and of models with other losses. One pass computes the
+ * multiplicative updates or the gradients of all models. Then each model makes its gradient
+ * steps. */
 #include <assert.h>
 
 #include "base/clock.h"
@@ -16,7 +17,8 @@ static int refuse_dense(const struct ts_cpu_shared *s, struct ts_err *err)
                    s->tensor->path);
 }
 
-/* Prepares a model whose rows are computed nonzero by nonzero. Its new rows go to `apart`. */
+/* Prepares a model whose rows follow from a loss at each nonzero. Its new rows go to the matrix
+ * `apart`. */
 static int begin_rounds(struct ts_cpu *c, uint32_t mode, struct ts_rounds_of *ret,
                         struct ts_err *err)
 {
@@ -37,7 +39,7 @@ static int begin_rounds(struct ts_cpu *c, uint32_t mode, struct ts_rounds_of *re
     return rc;
 }
 
-/* Divides rows among ranks, because the Gram matrix that follows is computed in parts. */
+/* Divides the updated rows among ranks, for the Gram matrix, to which each rank adds its rows. */
 static void end_multiplied(struct ts_cpu *c, uint32_t mode)
 {
     if (c->shared->share == NULL)
@@ -47,7 +49,7 @@ static void end_multiplied(struct ts_cpu *c, uint32_t mode)
     c->scattered = mode + 1;
 }
 
-/* Adds up the row bytes that all models sent in a call. */
+/* Sets times->row_bytes to the bytes of rows that all models sent in a call. */
 static void tell_rows(const struct ts_request *w, uint32_t n, struct ts_backend_times *times)
 {
     uint64_t bytes = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several ranks on CPU cores: shared memory for factors on one machine, exchange of rows, and sums
- * over ranks. */
+/* Lets several ranks compute on CPU cores: shares factors within a machine, sends rows, and adds up
+ * sums over ranks. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -49,8 +49,8 @@ uint64_t ts_cpu_shares(const void *be)
     return bytes;
 }
 
-/* Moves the factors of all modes to shared memory, or of no mode, if memory for one cannot be
- * had. */
+/* Moves the factors of all modes to memory that the ranks of a machine share. If this memory is
+ * lacking for one mode, no factor is moved. */
 static int share_memory(struct ts_cpu *c, struct ts_comm *comm, struct ts_err *err)
 {
     struct ts_cpu_shared *s = c->shared;

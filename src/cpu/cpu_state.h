@@ -23,30 +23,30 @@
 #include "cpu/ranks/share.h"
 #include "stream/backend.h"
 
-/* Updates whose rows always go to all ranks. Rows of other updates may go only to the ranks that
- * need them. */
+/* The updates whose rows are always sent to all ranks (a set of enum ts_row_set). Rows of other
+ * updates may be sent only to the ranks that need them. */
 #define TS_CPU_TO_ALL TS_ROWS_BY_LOSS
 
 /* Most models of a backend. With so many, reading the tensor is a small part of a pass. */
 #define TS_CPU_MOST_MODELS 32u
 
-/* Data that models share: their factors are column ranges of these matrices. Models whose rows are
- * computed nonzero by nonzero are *apart*: each has a struct ts_cpu_shared of its own, and they
- * share only passes. */
+/* Data that models share: their factors are column ranges of these matrices. Models whose rows
+ * follow from a loss or from their own Gram matrices are *apart*: each has a struct ts_cpu_shared
+ * of its own, and they share only passes. */
 struct ts_cpu_shared {
     const struct ts_tensor *tensor;
     uint32_t threads;
     struct ts_pass *pass;             /* passes over shards; NULL: the tensor is dense */
     struct ts_dense_product *dense;   /* products of slabs; NULL: the tensor has shards */
-    struct ts_dense_rows *dense_rows; /* NULL: rows of unknown cells were not solved for yet */
+    struct ts_dense_rows *dense_rows; /* solver for unknown cells; NULL: not used yet */
     struct ts_hold_out hold_out;      /* held-out cells in products of slabs */
     struct ts_fmat factor[TS_MAX_ORDER];
     /* the part of the last mode's product that rounding to float32 loses; no data: it is not
      * kept */
     struct ts_fmat rest;
     struct ts_fmat apart;     /* products of the modes in `own`; no data: there are none */
-    struct ts_rounds *rounds; /* NULL: rows were not multiplied yet */
-    struct ts_steps *steps;   /* NULL: rows have not descended yet */
+    struct ts_rounds *rounds; /* multiplicative updates; NULL: not used yet */
+    struct ts_steps *steps;   /* gradient steps; NULL: not used yet */
     uint32_t own, n_models;
     struct ts_cpu *model;
     uint32_t n_apart; /* in the first of several models that are apart: number of these models */
@@ -55,10 +55,10 @@ struct ts_cpu_shared {
     struct ts_share *share; /* how several ranks divide the work; NULL: this process alone */
     struct ts_comm *comm;   /* the comm that owns the memory of shared factors; or NULL */
     uint32_t capabilities;  /* capabilities that the run needs: bits of enum ts_capability */
-    /* this rank has written rows into shared factors, which other ranks may not know yet */
+    /* 1: this rank has put rows into shared factors, which other ranks may not see yet */
     int put;
     uint64_t *dealt;              /* memory for ts_cpu_deal */
-    struct ts_device_times *told; /* times of each rank */
+    struct ts_device_times *told; /* times of each rank, as they are returned to the caller */
     struct ts_needs *needs;       /* which ranks need which rows; NULL: all rows go to all ranks */
     /* Bit m: the first rank (this rank) lacks some rows of mode m. */
     uint32_t first_lacks, lacks;
@@ -95,7 +95,7 @@ struct ts_backend_conf ts_cpu_conf_of_all(const struct ts_backend_conf *conf);
 int ts_cpu_has_rank_of(const struct ts_backend_conf *conf, uint32_t k, uint32_t *ret);
 struct ts_dense_product_conf ts_cpu_dense_conf(const struct ts_backend_conf *conf);
 int ts_cpu_descends(const struct ts_backend_conf *conf);
-/* Whether the run makes rows by a loss. */
+/* Whether the run has updates of rows that follow from a loss. */
 int ts_cpu_multiplies(const struct ts_backend_conf *conf);
 /* Whether there are several models, and each has matrices of its own. */
 int ts_cpu_are_apart(const struct ts_backend_conf *conf);

@@ -84,8 +84,8 @@ static void get_row(const struct ts_fmat *f, uint64_t row, double *to)
                     (f->rest == NULL ? -0.0 : (double)f->rest[at + r]);
 }
 
-/* Whether so few rows are copied that a parallel region would cost more than it saves, because it
- * makes system calls. Rows may come one at a time. */
+/* Whether so few rows are copied that a parallel region, which makes system calls, would cost more
+ * time than it saves. */
 static int few(const struct ts_fmat *f, uint64_t n, uint32_t threads)
 {
     return threads == 1 || n * f->rank <= 65536;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pass_loop.h - the loop of every pass: shards are borrowed from the feed, visited by threads and
- * given back.
+/* pass_loop.h - makes every pass over a mode: borrows shards from the feed, lets threads visit
+ * them, and gives them back.
  *
  * A visitor does the arithmetic. It visits either partitions or whole shards:
  *

@@ -10,14 +10,14 @@
 #include "cpu/dense/dense_gemm.h"
 #include "cpu/pass_loop.h"
 
-/* least number of cells for which the row product of the other modes is computed once */
+/* least number of cells of a row of the array as a matrix (dense_cells.h) */
 #define LEAST_COLS 64u
 #define MOST_PANEL 32u /* most columns of a panel */
 #define GIVEN      TS_BLOCK_NNZ
 
-/* Cells that a thread has computed and not passed on yet, with space for as many more. */
+/* Cells that a thread has evaluated and not passed to `take` yet, with space for as many more. */
 struct block {
-    /* n: number of cells; first: number of cells of the partition that were passed on before */
+    /* n: number of cells; first: number of cells of the partition that `take` got before */
     uint32_t n, first;
     double value[2 * GIVEN], model[2 * GIVEN];
     uint32_t row[TS_DENSE_MAX_ORDER][2 * GIVEN];
@@ -34,14 +34,14 @@ struct cells {
     uint32_t panel; /* columns of a panel */
     double *memory; /* memory of all arrays below */
     double *table[TS_DENSE_MAX_ORDER]; /* by mode: the factor as float64 */
-    double *b;                         /* row products of the column levels, in panels */
-    double *row;                       /* threads x rank: row product of the other levels */
+    double *b;                         /* B of dense_cells.h, in panels */
+    double *row;                       /* threads x rank: k of dense_cells.h */
     uint64_t done;                     /* number of partitions in earlier slabs */
     struct block *block;               /* one for each thread */
-    atomic_int failed;                 /* a partition has failed */
+    atomic_int failed;                 /* 1: `take` has failed for a partition */
 };
 
-/* The level at which columns begin. *cols: their number. */
+/* Returns the level of the layout at which columns begin. *cols: number of columns. */
 static uint32_t level_of(const struct ts_dense *d, uint64_t *cols)
 {
     uint32_t l = d->array.order - 1;
@@ -93,7 +93,7 @@ static void put_row(const struct cells *s, uint32_t first, uint32_t end, uint64_
     }
 }
 
-/* Computes b. Columns that fill up the last panel are zeros, and are not used. */
+/* Computes `b`. The columns that fill up the last panel are zeros, and are not used. */
 static void make_b(struct cells *s)
 {
 #pragma omp parallel for num_threads(s->threads) schedule(static)

@@ -47,7 +47,7 @@ typedef void ts_gemm_fn(uint32_t k, const void *a, size_t stride, const void *b,
 typedef void ts_gemm_row_fn(uint32_t k, const void *a, const void *b, uint32_t n, void *out);
 
 struct ts_gemm {
-    uint32_t rows, lanes; /* rows of a tile; numbers in a vector */
+    uint32_t rows, lanes; /* rows of a tile; elements of a vector */
     ts_gemm_fn *along[2], *across[2];
     ts_gemm_row_fn *row;
 };

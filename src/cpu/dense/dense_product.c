@@ -157,8 +157,8 @@ static struct ts_dense_target target_of(const struct ts_dense_product *p,
     return t;
 }
 
-/* Returns whether the result *m was computed from the present factors in this precision, and
- * records that it will be. */
+/* Returns whether the result *m (Y or W) was computed from the present factors in this precision.
+ * Records their versions, as the caller computes it now otherwise. */
 static int is_made(struct ts_dense_product *p, const struct ts_dense_grid *grid,
                    struct ts_dense_made *m)
 {
@@ -188,7 +188,7 @@ static void count(const struct ts_dense_product *p, uint64_t cells)
 struct over_slabs {
     struct ts_dense_product *p;
     const struct ts_dense_target *target;
-    int keep; /* Y of all slabs is kept */
+    int keep; /* 1: Y of all slabs is kept */
 };
 
 static int visit(void *ctx, const struct ts_loan *loan, struct ts_err *err)

@@ -67,14 +67,13 @@ void ts_dense_product_learn(struct ts_dense_product *p, const struct ts_hold_out
 /* To be called if factor[mode] has changed since the last ts_dense_product_run. */
 void ts_dense_product_changed(struct ts_dense_product *p, uint32_t mode);
 
-/* Sets out to the MTTKRP of the mode, and `rest` of out, if it exists, to the remainder that
- * float32 loses. `out` may be factor[mode]. */
+/* Sets `out` to the MTTKRP of the mode, and its `rest`, if it exists, to the remainders lost by
+ * rounding to float32. `out` may be factor[mode]. */
 int ts_dense_product_run(struct ts_dense_product *p, uint32_t mode, const struct ts_fmat *factor,
                          struct ts_fmat *out, enum ts_precision summed, struct ts_feed *feed,
                          struct ts_backend_times *times, struct ts_err *err);
 
-/* The result of the last call of run in float64: a row of `rank` entries for each index of its
- * mode. */
+/* Returns the MTTKRP of the last call of ts_dense_product_run in float64: n_rows x rank. */
 const double *ts_dense_product_sums(const struct ts_dense_product *p);
 
 #endif

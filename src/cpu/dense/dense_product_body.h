@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* dense_product_body.h - the functions of dense_slab.c that exist in float32 and in float64. It is
- * included with REAL, NAME(x) and GET_CELLS. Rows of Y are of type REAL, and so are B and K, in
- * panels of gemm->cols columns. W is float64. */
+ * included with REAL, NAME(x) and GET_CELLS. B, K, W and Y are those of dense_product.h. Rows of Y,
+ * and B and K in panels of columns, are of type REAL. W is float64. */
 
 /* Computes rows first .. end - 1 of the factor row products of a grid, and stores them in panels of
  * `n` rows, from row `place` on. */
@@ -74,8 +74,8 @@ static void NAME(clear_unknown)(REAL *x, uint64_t n)
         x[i] = x[i] == x[i] ? x[i] : 0;
 }
 
-/* Sets x to the values of n cells of the slab from `at` on, at most TS_GEMM_DEPTH, as they enter
- * the products. */
+/* Sets x to the values of n cells of the slab from `at` on (n <= TS_GEMM_DEPTH), as products use
+ * them: unknown and held-out cells are 0, and the mean is subtracted. */
 static void NAME(get_values)(const struct ts_dense_product *p, const struct ts_slab_view *v,
                              uint64_t at, uint64_t n, REAL *x)
 {

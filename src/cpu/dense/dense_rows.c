@@ -39,13 +39,13 @@ struct ts_dense_rows {
     struct ts_unpacked *no_values;     /* values of a block, all 0 */
     uint16_t every[TS_BLOCK_NNZ];      /* the positions 0, 1, ... of a block */
     double *table[TS_DENSE_MAX_ORDER]; /* by mode: the factor as float64 */
-    double *ones;                      /* a row of ones */
+    double *ones;                      /* a row product of ones */
     /* for each row of the mode 1: the Gram matrix is summed over known cells; 0: over unknown
      * ones */
     unsigned char *direct;
     double *packed; /* upper triangles of Gram matrices, for a group of rows */
     uint64_t packed_bytes;
-    double *size; /* contributions of rows to *size */
+    double *size; /* contribution of each row to *size of ts_dense_rows_run */
     char *memory;
     uint64_t memory_bytes;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dense_scan.h - one pass over the cells of a dense tensor, for the figures that a directory of
- * shards has in its index.
+/* dense_scan.h - computes in one pass over the cells of a dense tensor the figures that the index
+ * of a sparse tensor has.
  *
  * The norm, the smallest and the largest value and a hash of shape and cells are stored in the
  * tensor, once. Unknown cells (NaN) are left out of them and counted. Infinite cells are refused,
@@ -16,7 +16,8 @@
 
 #include "stream/feed/feed.h"
 
-/* Reads the cells, unless the tensor knows all these figures already. */
+/* Computes the figures and stores them in the tensor. Does nothing if it has all of them
+ * already. */
 int ts_dense_scan(const struct ts_tensor *t, struct ts_feed *feed, uint32_t threads,
                   struct ts_err *err);
 

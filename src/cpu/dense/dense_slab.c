@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dense_slab.c - the work of a slab of a dense tensor: products of tiles of cells and panels, and
- * sums of rows for MTTKRPs. */
+/* dense_slab.c - computes what a slab contributes to products of a dense tensor: multiplies tiles
+ * of cells by panels, and sums rows for MTTKRPs. */
 #include <omp.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@
 #define STRIP_COLS   48u
 #define STRIP_STRIDE (STRIP_COLS + 8u)
 #define RUN_ROWS     64u /* row products that a thread computes one after another */
-/* less work than this is done by one thread: numbers of factor rows, and multiply-adds of cells */
+/* one thread does less work than this: entries of row products, and multiply-adds of cells */
 #define LONE_NUMBERS 65536u
 #define LONE_ADDS    524288u
 /* most bytes of rows that are prefetched whole, because the present rows stay in that cache too */
@@ -212,8 +212,8 @@ static struct wanted wanted_rows(const struct ts_dense_product *p, const struct 
     return w;
 }
 
-/* What a product of k columns from c on prefetches, for the tile at `row` and the panel at r. If
- * rows are long, it is a share of the tile's next columns. */
+/* Returns the lines that a product of k columns from c on prefetches, for the tile at `row` and the
+ * panel at r. If rows are long, they are a part of the tile's next columns. */
 static struct ts_gemm_ahead next_wanted(struct wanted *w, const struct ts_dense_product *p,
                                         const struct ts_slab_view *v, uint64_t row, uint64_t c,
                                         uint32_t r, uint32_t k)
@@ -242,8 +242,8 @@ static struct ts_gemm_ahead next_wanted(struct wanted *w, const struct ts_dense_
     return a;
 }
 
-/* What the products of a strip prefetch one after another: one or two cache lines of each of the
- * rows that follow. */
+/* The lines that the products of a strip of columns prefetch one after another: one or two cache
+ * lines of each of the rows that follow. */
 struct strip_wanted {
     uintptr_t at;
     size_t row_bytes, beside;
@@ -384,7 +384,8 @@ static uint64_t take_task(uint64_t *taken)
     return k + (uint64_t)omp_get_num_threads();
 }
 
-/* Beginning of the task, or of this thread's first task in the next slab if there is none left. */
+/* Returns the beginning of a task, or that of this thread's first task in the next slab if no task
+ * is left. */
 static uint64_t next_at(const struct cut *c, uint64_t task)
 {
     return cut_at(c, task < c->tasks ? task : c->tasks + (uint64_t)omp_get_thread_num() % c->tasks);

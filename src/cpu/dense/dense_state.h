@@ -29,7 +29,7 @@ struct ts_dense_target {
     uint32_t row_tasks, col_tasks;
 };
 
-/* Versions of the factors from which a result was computed. */
+/* Records from which versions of the factors a result (Y or W) was computed. */
 struct ts_dense_made {
     int there, wide;
     uint64_t version[TS_DENSE_MAX_ORDER];
@@ -44,7 +44,7 @@ struct ts_dense_product {
     struct ts_dense_grid outer, inner;
     void *memory;
     uint64_t memory_bytes;
-    void *b, *k, *y; /* b: B; k: K of a slab; y: Y of one slab */
+    void *b, *k, *y; /* B, and K and Y of one slab (dense_product.h) */
     double *w, *sum, *copy[TS_DENSE_MAX_ORDER];
     char *scratch;
     void *all_y; /* Y for the whole array; NULL: there is not enough memory */
@@ -65,8 +65,8 @@ struct ts_dense_product {
 uint64_t ts_dense_slab_scratch(uint32_t width);
 /* Computes B. */
 void ts_dense_make_b(struct ts_dense_product *p);
-/* Computes Y of a slab. If the slab has whole rows, also adds their part to the MTTKRP of the
- * target. Row 0 of y is the first row of the slab. */
+/* Computes Y of a slab. If the slab has whole rows, also adds what they contribute to the MTTKRP of
+ * the target. Row 0 of y is the first row of the slab. */
 void ts_dense_along_slab(struct ts_dense_product *p, const struct ts_slab_view *v,
                          const struct ts_dense_target *t, void *y);
 /* Adds the part of a slab to W. */

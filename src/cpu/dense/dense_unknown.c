@@ -14,7 +14,7 @@
 #include "format/arrays/dense.h"
 #include "format/arrays/dense_held.h"
 
-#define WORD  64u /* cells of a word of bits */
+#define WORD  64u /* bits of a word, one for each cell */
 #define WORDS 8u  /* words that are computed at a time */
 
 struct ts_dense_unknown {
@@ -23,7 +23,7 @@ struct ts_dense_unknown {
     struct ts_hold_out hold_out; /* held-out cells of the last search */
     int found;
     uint64_t *count[TS_DENSE_MAX_ORDER];
-    uint64_t slab_words; /* words of the largest slab */
+    uint64_t slab_words; /* number of bit words of the largest slab */
     uint64_t *bits;      /* slab_words for each slab; NULL: bits are not kept */
     uint64_t most_keys;
     /* threads x most_keys: number of cells for each key, then the place of the next cell */

@@ -29,7 +29,7 @@ struct ts_steps {
     uint64_t memory_bytes;
     /* by mode: rank column sums for each group of rows, each added to those of the groups before */
     double *sum[TS_MAX_ORDER];
-    double *linear; /* rank: products of the column sums of all modes but one */
+    double *linear; /* rank: elementwise product of the column sums of all modes but one */
     /* rank: shares of components in the sum of the model over all cells, each added to those
      * before */
     double *upto;
@@ -38,7 +38,7 @@ struct ts_steps {
     double *weight;         /* n_drawn: weight of each sampled column */
     double *of_group;       /* sums over the rows of each group of the mode */
     double *thread;         /* for each thread: 2 x rank, and the scratch of zero_cells.h */
-    struct ts_share *share; /* share of the present call; or NULL */
+    struct ts_share *share; /* how ranks divide this call; NULL: one rank */
     uint32_t self;          /* number of this rank */
     struct ts_err *err;
 };
@@ -284,7 +284,8 @@ static uint32_t draw_columns(struct ts_steps *s, uint32_t mode, const struct ts_
     return n;
 }
 
-/* Computes sums over all cells that steps of rows need. *n: number of sampled columns. */
+/* Computes the sums over all cells that the steps of all rows need, and the sampled columns. *sum:
+ * sum of the model over all cells; *n: number of sampled columns. */
 static int prepare(struct ts_steps *s, struct ts_share *share, uint32_t mode,
                    const struct ts_fmat *factor, const struct ts_descent *descent, double *sum,
                    uint32_t *n, struct ts_err *err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A team of threads takes one shard after another. Rows with nonzeros in several partitions or
- * shards are summed between rounds. */
+/* Makes passes of multiplicative updates and gradients: a team of threads takes one shard after
+ * another. Rows with nonzeros in several partitions or shards are summed between rounds. */
 #include "cpu/losses/rounds.h"
 
 #include <omp.h>
@@ -46,7 +46,8 @@ static void end_row(struct ts_rounds_run *u, uint32_t row, uint32_t round, const
         u->kkt = violation;
 }
 
-/* Adds the parts of rows that several partitions of the shard share, and multiplies these rows. */
+/* Adds up the parts of rows that several partitions of the shard share, and updates these rows. A
+ * part is the sum of a row over one partition. */
 static void fold(struct ts_rounds_run *u, uint32_t round, double *sum)
 {
     const struct ts_rounds *r = u->r;
@@ -167,7 +168,7 @@ static int visit(void *ctx, const struct ts_loan *loan, struct ts_err *err)
     return 0;
 }
 
-/* Waits until all ranks have passed over their shards. rc: the result of this rank. */
+/* Waits until all ranks have finished their passes. rc: the result of this rank. */
 static int meet(struct ts_rounds_run *u, int rc)
 {
     const uint64_t start = ts_clock_ns();
@@ -230,7 +231,7 @@ static void fill_job(const struct ts_rounds *r, uint32_t mode, const struct ts_f
                      const struct ts_loss *loss, struct ts_rounds_job *job)
 {
     const struct ts_tensor *t = r->tensor;
-    /* larger matrices do not fit the second-level cache of a core */
+    /* factors from this size on do not fit the second-level cache of a core */
     const uint64_t far = ts_machine_cache_bytes();
     *job = (struct ts_rounds_job){ .order = t->order, .stride = r->stride, .loss = loss };
     for (uint32_t l = 1; l < t->order; l++) {
@@ -273,7 +274,7 @@ static int gather(struct ts_rounds_run *u, int judged)
     return rc;
 }
 
-/* Returns the run of one model over a mode. */
+/* Returns the state of a call for one model and one mode. */
 static struct ts_rounds_run run_of(const struct ts_rounds_of *model, uint32_t mode,
                                    struct ts_feed *feed, struct ts_err *err)
 {

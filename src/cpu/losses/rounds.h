@@ -35,13 +35,13 @@
  * of fibres fit a first-level cache. */
 #define TS_ROUNDS_CHUNK 128u
 
-/* Decoded nonzeros of a partition, or of a part of one. */
+/* Decoded nonzeros of a partition, or of a part of one, as arrays over all of them. */
 struct ts_flat {
     uint32_t n, row, n_rows; /* row: the row of the first nonzero */
     uint32_t n_fibres;       /* number of fibres, for orders above 3; otherwise n */
     uint32_t *start;         /* n_rows + 1 numbers: where rows begin */
-    /* Row indices of the mode at level l, from 1: one for each nonzero or, above the leaf and with
-     * fibres, one for each fibre. TS_KERNEL_AHEAD more may be read after them. */
+    /* Row indices in the mode at level l of the copy, from 1: one for each nonzero or, above the
+     * leaf and with fibres, one for each fibre. TS_KERNEL_AHEAD more may be read after them. */
     uint32_t *idx[TS_MAX_ORDER];
     /* fibre of each nonzero, with TS_KERNEL_AHEAD more that may be read; NULL for orders up to 3 */
     uint32_t *fibre;
@@ -89,19 +89,20 @@ struct ts_rounds_scratch {
 };
 
 struct ts_rounds_ops {
-    /* Computes n_rows rows of the flat from `row` on; own: these rows of B or the factor. Sets phi
-     * to their sums (one stride each, aligned to 64 bytes). If phi is NULL, adds to judged and
-     * inner instead. Several rows together have at most TS_ROUNDS_CHUNK nonzeros. p can be kept for
-     * at most `most` nonzeros. */
+    /* Computes n_rows rows of `flat` from `row` on; own: these rows of B or the factor. Sets phi to
+     * their sums (one stride each, aligned to 64 bytes). If phi is NULL, adds to judged and inner
+     * instead. Several rows together have at most TS_ROUNDS_CHUNK nonzeros. p can be kept for at
+     * most `most` nonzeros. */
     void (*rows)(const struct ts_rounds_job *job, const struct ts_flat *flat, uint32_t row,
                  uint32_t n_rows, const void *own, enum ts_rounds_p of_p,
                  struct ts_rounds_scratch *scratch, double *phi);
 
     /* Sets the row b of n entries, whose signs are ignored, to b .* phi. last: entries with a phi
-     * above 1 get a sign that marks them. Returns the violation before the update. */
+     * above 1 get a sign that marks them. Returns the largest |min(b, 1 - phi)| before the
+     * update. */
     double (*multiply)(void *b, const double *restrict phi, uint32_t n, int last);
 
-    /* Appends a plain block to the flat. Returns the address of the next block. */
+    /* Appends a plain block (plain.h) to `flat`. Returns the address of the next plain block. */
     const void *(*append)(const struct ts_plain_conf *c, const void *plain, struct ts_flat *flat);
 };
 

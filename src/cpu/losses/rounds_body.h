@@ -7,8 +7,8 @@
  * sums. If fibres are long, the row product of each fibre is computed once, as in kernel_body.h.
  */
 
-/* Nonzeros at .. at + n - 1 of the flat, which are in rows `row` .. row + n_rows - 1. own: the
- * present entries of row `row`. */
+/* A chunk of `flat`: nonzeros at .. at + n - 1, which are in rows `row` .. row + n_rows - 1. own:
+ * the present entries of row `row`. */
 struct NAME(chunk) {
     const struct ts_flat *flat;
     uint32_t at, n, row, n_rows;
@@ -86,8 +86,8 @@ INLINE VEC NAME(term_dot)(const struct NAME(operands) * x, uint32_t n_vec, size_
     return NAME(dot)(term, own, n_vec);
 }
 
-/* Computes p of all nonzeros of a chunk, and the FOLD sums of their <p, own>. Rows have n_vec
- * vectors. */
+/* Computes p of all nonzeros of a chunk, and their <p, own> as FOLD partial sums (cells_body.h).
+ * Rows have n_vec vectors. */
 INLINE void NAME(term_dots)(const struct NAME(chunk) * c, const struct NAME(operands) * x,
                             uint32_t n_vec, VEC *restrict p, FOLDED *restrict sum)
 {
@@ -110,7 +110,7 @@ INLINE void NAME(term_dots)(const struct NAME(chunk) * c, const struct NAME(oper
     }
 }
 
-/* Computes the FOLD sums of <p, own> if p is in memory already. */
+/* Computes the FOLD partial sums of <p, own> if p is in memory already. */
 INLINE void NAME(dots_of_p)(const struct NAME(chunk) * c, uint32_t n_vec, const VEC *restrict p,
                             FOLDED *restrict sum)
 {
@@ -201,7 +201,8 @@ INLINE void NAME(sum_rows)(const struct NAME(chunk) * c, const VEC *restrict p,
     }
 }
 
-/* A function for each compiled width: computes the FOLD sums of a chunk, or adds to phi. */
+/* A function for each compiled width, which computes the FOLD partial sums of a chunk, and one
+ * which adds to phi. */
 #define WIDTH(n)                                                                 \
     static __attribute__((noinline)) void NAME(models_##n)(                      \
         const struct ts_rounds_job *job, const struct NAME(chunk) * c, int held, \
@@ -370,7 +371,7 @@ static void NAME(take_rows)(const struct ts_rounds_job *job, const struct ts_fla
     }
 }
 
-/* row := row .* phi, with n entries. Returns the violation before. */
+/* row := row .* phi, with n entries: `multiply` of struct ts_rounds_ops. */
 static double NAME(multiply_row)(void *row, const double *restrict phi, uint32_t n, int last)
 {
     TS_REAL *to = row;
@@ -384,8 +385,8 @@ static double NAME(multiply_row)(void *row, const double *restrict phi, uint32_t
     return most;
 }
 
-/* Expands a plain block like plain_expand, and appends it to the flat. The next block is
- * prefetched, as in NAME(load). */
+/* Expands a plain block like plain_expand, and appends it to f. The next block is prefetched, as in
+ * NAME(load). */
 static const void *NAME(append_plain)(const struct ts_plain_conf *c, const void *plain,
                                       struct ts_flat *f)
 {
@@ -418,7 +419,7 @@ static const void *NAME(append_plain)(const struct ts_plain_conf *c, const void 
     f->n_fibres += n_fibres;
     next = (uintptr_t)from;
     for (uintptr_t byte = next; byte < next + (next - (uintptr_t)plain); byte += 64)
-        /* as if the next block were as long as this one */
+        /* the next block is assumed to be as long as this one */
         __builtin_prefetch((const void *)byte, 0, 2);
     return from;
 }

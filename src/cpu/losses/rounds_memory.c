@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory of rounds of rows: one block, divided into arrays. */
+/* Allocates the memory of multiplicative updates: one block, divided into arrays. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "cpu/extent.h"
 #include "cpu/losses/rounds_state.h"
 
-/* bytes of p that are kept, for a row that gets several rounds */
+/* bytes of row products p (rounds.h) that are kept, for a row that gets several rounds */
 #define HELD_BYTES (UINT64_C(512) << 10)
 #define FLAT_ROOM  (TS_PARTITION_NNZ + TS_KERNEL_AHEAD)
 #define ROWS_BYTES 16384u /* bytes of the sums of rows that are computed together */

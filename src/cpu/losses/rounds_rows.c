@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The work of one thread on a partition: decodes it, makes all rounds of the rows inside of it, and
+/* Computes a partition in one thread: decodes it, makes all rounds of the rows inside of it, and
  * sums its part of the first and last row. */
 #include <math.h>
 #include <string.h>
@@ -84,7 +84,7 @@ static void append(struct ts_flat *f, const struct ts_unpacked *b, uint32_t leaf
     f->n_fibres += n;
 }
 
-/* Decodes blocks begin .. end - 1 of the shard, which are one partition, into the flat. */
+/* Decodes blocks begin .. end - 1 of the shard, which are in one partition, into w->flat. */
 static void flatten(const struct ts_rounds_run *u, struct ts_rounds_worker *w, uint32_t begin,
                     uint32_t end)
 {
@@ -123,7 +123,7 @@ static void partition_blocks(const struct ts_rounds_run *u, uint32_t k, uint32_t
     *end = n - *begin > TS_PARTITION_BLOCKS ? *begin + TS_PARTITION_BLOCKS : n;
 }
 
-/* Number of rows of the flat from row i on, before `end`, that are computed together. */
+/* Returns how many rows of f from row i on, before `end`, are computed together. */
 static uint32_t rows_together(const struct ts_rounds *r, const struct ts_flat *f, uint32_t i,
                               uint32_t end)
 {
@@ -157,7 +157,7 @@ static void whole_rows(const struct ts_rounds_run *u, struct ts_rounds_worker *w
     }
 }
 
-/* part := phi of row i of the flat, over the nonzeros of this partition. */
+/* part := phi of row i of w->flat, over the nonzeros of this partition. */
 static void part_of_row(const struct ts_rounds_run *u, struct ts_rounds_worker *w, uint32_t i,
                         double *part)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rounds_state.h - the structs that the files for rounds of rows share.
+/* rounds_state.h - the structs that the files for multiplicative updates and gradients share.
  *
  *   rounds.c         a team of threads takes one shard after another
  *   rounds_memory.c  allocates the memory
@@ -27,7 +27,7 @@ struct ts_rounds_ends {
     int cut[2];
 };
 
-#define TS_ROUNDS_JUDGED 6u /* number of sums of a partition */
+#define TS_ROUNDS_JUDGED 6u /* number of sums of losses of a partition */
 
 /* The memory of one thread. */
 struct ts_rounds_worker {
@@ -75,10 +75,10 @@ struct ts_rounds_run {
     const struct ts_descent *descend; /* for a gradient; NULL: rows are multiplied */
     const struct ts_hold_out *hold_out;
     uint32_t n_rounds;
-    int rounds; /* the current pass updates rows */
-    int judge;  /* the current pass computes losses */
-    int cut;    /* some row of the shard gets more rounds */
-    int keep;   /* decoded blocks are kept */
+    int rounds; /* 1: the current pass updates rows */
+    int judge;  /* 1: the current pass computes losses */
+    int cut;    /* 1: a row in several partitions of this shard gets more rounds */
+    int keep;   /* 1: decoded blocks are kept for later passes */
     struct ts_plain_conf plain_conf;
     const struct ts_shard_view *view; /* the shard that is being visited */
     double kkt;
@@ -97,7 +97,8 @@ static inline void ts_rounds_add_row(const struct ts_rounds *r, const double *pa
 uint64_t ts_rounds_together(uint32_t stride);
 
 /* ---- rounds_rows.c */
-/* Multiplies the row by its sum, or stores the sum as its gradient. Returns the violation. */
+/* Multiplies the row by its sum phi, or stores the sum as its gradient. Returns the largest |min(b,
+ * 1 - phi)| before. */
 double ts_rounds_take_sum(const struct ts_rounds_run *u, const double *sum, int last, uint32_t row);
 double *ts_rounds_part(const struct ts_rounds *r, uint32_t k, int last);
 /* Makes the first round of all rows in partition k, and the other rounds of rows inside of it. */

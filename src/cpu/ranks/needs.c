@@ -23,7 +23,7 @@
 #define FEW_ROWS    512u /* one thread packs up to so many rows */
 #define AHEAD       16u  /* a row is prefetched so many rows before its use */
 
-/* state of a mode; OPEN: some copies have not been walked yet */
+/* where rows of a mode are sent; OPEN: not decided, as some copies were not read yet */
 enum state { OPEN, TO_ALL, TO_NEEDING };
 
 /* Figures of one rank for a mode: rows that it receives, most rows that it sends to one rank, and
@@ -45,7 +45,7 @@ struct lists {
     uint64_t *first; /* n + 1: rank r has the rows of words first[r] .. first[r + 1] - 1 */
     /* n x own words: for each rank r, bits of this rank's rows that are sent to r */
     uint64_t *send;
-    uint64_t rounds, bytes; /* bytes: received by all ranks together */
+    uint64_t rounds, bytes; /* number of transfers; bytes that all ranks together receive */
 };
 
 struct ts_needs {
@@ -129,9 +129,9 @@ static double packing(const struct ts_needs *n)
     return n->conf.stride_bytes * fmax(THREAD_PACKS / n->conf.threads, LEAST_PACKS);
 }
 
-/* Most rows that this rank may need for the rule to hold: those that it has itself, and so many
- * others that receiving and unpacking them costs as much as receiving all rows. Groups of rows may
- * add some. */
+/* Most rows that this rank may need for the rule of needs.h to hold: those that it has itself, and
+ * so many others that receiving and unpacking them costs as much as receiving all rows. Groups of
+ * rows may add some. */
 static double most_marks(const struct ts_needs *n, uint32_t mode)
 {
     const double n_rows = (double)n->mode[mode].n_rows;
@@ -231,7 +231,7 @@ static void note_marks(struct lists *l, uint32_t n)
         atomic_fetch_add_explicit(&l->n_marked, n, memory_order_relaxed);
 }
 
-/* Marks the rows of a block at all levels above 0. */
+/* Marks the rows that a block needs, in the modes at all levels but level 0. */
 static void mark_block(struct ts_needs *n, const uint8_t *level, const struct ts_unpacked *b)
 {
     const uint32_t leaf = n->order - 1;
@@ -247,7 +247,7 @@ static void mark_block(struct ts_needs *n, const uint8_t *level, const struct ts
     }
 }
 
-/* Marks rows of the copy's own mode, which follow each other. */
+/* Marks rows first .. last of the mode by which the copy is sorted. */
 static void mark_rows(struct lists *l, uint32_t first, uint32_t last)
 {
     uint32_t marked = 0;
@@ -310,8 +310,8 @@ static int tell(struct ts_needs *n, struct count own, struct ts_err *err)
     return ts_share_gather(n->conf.share, n->count, sizeof *n->count, n->each, err);
 }
 
-/* Tells each rank which of its rows the other ranks need. back: tells the other ranks which rows
- * they will receive. */
+/* Sends each rank the bits of those of its rows that other ranks need. back: sends the other ranks
+ * the bits of the rows that they will receive. */
 static int tell_needs(struct ts_needs *n, struct lists *l, int back, struct ts_err *err)
 {
     struct ts_comm *c = ts_share_comm(n->conf.share);
@@ -420,7 +420,7 @@ static int count(struct ts_needs *n, struct lists *l, struct ts_err *err)
     return rc;
 }
 
-/* Decides after all copies were walked whether rows of the mode go to all ranks, or to those that
+/* Decides after a pass over each copy whether rows of the mode go to all ranks, or to those that
  * need them. */
 static int decide(struct ts_needs *n, struct lists *l, const uint64_t *row, struct ts_err *err)
 {
@@ -472,8 +472,8 @@ static uint64_t next_rows(const uint64_t *word, uint64_t n_words, uint64_t first
     return found;
 }
 
-/* Copies the rows of n->row from the factor to the buffer that is sent or, with `comes`, from the
- * received buffer to the factor. */
+/* Copies the rows listed in n->row from the factor to the buffer that is sent or, with `comes`,
+ * from the received buffer to the factor. */
 static void copy_rows(const struct ts_needs *n, struct ts_fmat *f, uint64_t n_rows, int comes)
 {
     const uint64_t stride = n->conf.stride_bytes;

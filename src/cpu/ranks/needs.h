@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* needs.h - sends rows of factors only to the ranks that need them.
  *
- * A rank needs the rows of a mode that its nonzeros have, in the copies of all modes. The first
- * pass over each copy marks them, one bit for each row. If ranks of a machine share factors, the
- * machine needs a row if one of its ranks does. After all copies were walked, the rank that updates
+ * A rank needs the rows of a mode that occur in its nonzeros, in the copies of all modes. The first
+ * pass over each copy marks these rows, one bit for each. If ranks of a machine share factors, the
+ * machine needs a row if one of its ranks does. After a pass over each copy, the rank that updates
  * a row is told which ranks need it. From then on, rows of a mode are packed for each of these
  * ranks, if that is cheaper than sending all rows to all ranks. The rule is the same on all ranks.
  * It compares, for each mode, the bytes that each rank would send and receive:
@@ -55,7 +55,7 @@ uint64_t ts_needs_bytes(const struct ts_tensor *t, const struct ts_comm *comm, u
 int ts_needs_walks(const struct ts_needs *n, uint32_t mode);
 void ts_needs_walk(struct ts_needs *n, uint32_t mode, const struct ts_kernel_input *in,
                    struct ts_unpacked *buffer);
-/* To be called on all ranks after the pass. */
+/* Records that the first pass over `mode` is complete. To be called on all ranks. */
 void ts_needs_walked(struct ts_needs *n, uint32_t mode);
 
 /* Sends rows of the factor of `mode` to all ranks, or to those that need them. Rank r has rows

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* share.c - divides the work of passes among processes, and exchanges heads, rows and arrays. */
+/* share.c - divides the work of passes among processes, and sends partial sums, rows and arrays
+ * between them. */
 #include "cpu/ranks/share.h"
 
 #include <stdlib.h>
@@ -8,9 +9,9 @@
 #include "base/clock.h"
 #include "stream/feed/feed.h"
 
-/* packed columns of a rank at a time */
+/* bytes of packed columns for each rank at a time */
 #define STAGE_BYTES    (UINT64_C(256) << 10)
-#define STAGES_BYTES   (UINT64_C(64) << 20) /* packed columns of all ranks at a time */
+#define STAGES_BYTES   (UINT64_C(64) << 20) /* bytes of packed columns at a time */
 #define MOST_ROW_BYTES (TS_FMAT_MAX_STRIDE * sizeof(double))
 /* time between two checks whether another rank has given up */
 #define POLL_NS UINT64_C(50000000)
@@ -66,7 +67,8 @@ static uint32_t part_moves(const struct ts_share *s, uint32_t n_rows)
     return n;
 }
 
-/* Removes moves within a machine from the first n moves. Returns the number of the others. */
+/* Removes moves within a machine from the first n moves of s->move. Returns the number of the
+ * others. */
 static uint32_t between_machines(const struct ts_share *s, uint32_t n)
 {
     const uint32_t *machine = s->comm->machine;
@@ -167,7 +169,7 @@ void ts_share_free(struct ts_share *s)
 
 uint64_t ts_share_stage_bytes(uint32_t n_ranks)
 {
-    /* at least one row of each move */
+    /* space for at least one row of each move */
     const uint64_t rows = 2 * n_ranks * (uint64_t)MOST_ROW_BYTES;
     const uint64_t wanted = least(n_ranks * STAGE_BYTES, STAGES_BYTES);
     return rows > wanted ? rows : wanted;
@@ -302,7 +304,7 @@ const uint64_t *ts_share_groups(struct ts_share *s, uint64_t n)
     return s->group;
 }
 
-/* Columns of a matrix: all of them, or the columns of one view. */
+/* The columns of a matrix that are sent: all of them, or those of one view. */
 struct columns {
     char *first; /* the first of these columns in row 0 */
     uint64_t stride, width;
@@ -331,7 +333,8 @@ static void unpack(const struct columns *c, uint64_t row, uint64_t n, const char
         memcpy(c->first + (row + i) * c->stride, from + i * c->width, c->width);
 }
 
-/* Makes the first n moves, of rows, through the stage, which is divided among the moves. */
+/* Makes the first n moves of s->move, which are row ranges, through the buffer `stage`, of which
+ * each gets a part. */
 static int move_packed(struct ts_share *s, const struct columns *c, uint32_t n, struct ts_err *err)
 {
     struct ts_comm_move *piece = s->move + n;
@@ -362,7 +365,7 @@ static int move_packed(struct ts_share *s, const struct columns *c, uint32_t n, 
     return 0;
 }
 
-/* Makes the first n moves, which are numbers of rows. */
+/* Makes the first n moves of s->move, whose positions are numbers of rows. */
 static int move_columns(struct ts_share *s, const struct columns *c, uint32_t n, struct ts_err *err)
 {
     struct ts_comm_move *bytes = s->move + n;
@@ -481,7 +484,7 @@ int ts_share_settle(struct ts_share *s, struct ts_err *err)
     return ts_share_agree(s, 0, err);
 }
 
-/* Returns rank number `place` of a machine, modulo the number of its ranks. */
+/* Returns the rank that is number `place` (modulo the number of ranks there) on a machine. */
 static uint32_t at_place(const struct ts_comm *c, uint32_t machine, uint32_t place)
 {
     uint32_t n = 0;
@@ -542,7 +545,8 @@ static int gather_shared(struct ts_share *s, const struct columns *c, const uint
     return rc == 0 ? ts_share_settle(s, err) : rc;
 }
 
-/* Sends columns packed. Each piece has the same number of rows for each rank. */
+/* Sends the columns of rows wanted[r] .. wanted[r + 1] - 1 of each rank r to all ranks, packed.
+ * Each message has the same number of rows of each rank. */
 static int gather_packed(struct ts_share *s, const struct columns *c, const uint64_t *wanted,
                          struct ts_err *err)
 {

@@ -4,10 +4,12 @@
  *
  * A rank computes a range of the partitions of a mode copy, and has the rows that end in it. A row
  * is *cut* if it has nonzeros in the ranges of several ranks. The last of these ranks *folds* it:
- * it adds the heads of the others in the order of the file, so sums are those of a single process.
- * Ranges have equal predicted cost, computed from nonzeros and rows (stream/balance.h).
+ * it adds the heads of the others (sums of first rows of partitions) in the order of the file, so
+ * sums are those of a single process. Ranges have equal predicted cost, computed from nonzeros and
+ * rows (stream/balance.h).
  *
- *   owner    the share owns its tables; the caller owns matrices, heads and edges
+ *   owner    the share owns its tables; the caller owns matrices, heads and edges (struct
+ *   ts_kernel_edge)
  *   threads  one thread calls; ts_share_poll: any, one at a time
  *   errors   0 or a negative ts_code, the same on all ranks
  */
@@ -121,7 +123,8 @@ int ts_share_move_rows(struct ts_share *s, struct ts_fmat *product, const uint64
 int ts_share_gather_rows(struct ts_share *s, struct ts_fmat *f, const uint64_t *wanted,
                          struct ts_err *err);
 
-/* Sends these rows of all ranks to rank 0 or, if ranks share the factor, to its machine. */
+/* Sends rows wanted[r] .. wanted[r + 1] - 1 of each rank r to rank 0 or, if ranks share the factor,
+ * to its machine. */
 int ts_share_rows_to_first(struct ts_share *s, struct ts_fmat *f, const uint64_t *wanted,
                            struct ts_err *err);
 

@@ -16,7 +16,7 @@ struct walk {
     double before; /* cost of the partitions before shard `at` */
 };
 
-/* The partition at which the cost `wanted` is reached. */
+/* Returns the partition at which the sum of costs reaches `wanted`. */
 static uint64_t walk_to(struct walk *w, double wanted)
 {
     double inside = 0;
@@ -162,7 +162,7 @@ static void fold(const struct ts_share_row *row, uint32_t n_rows, const uint64_t
         if (row[i].to == r && first < *begin)
             *begin = first;
         else if (row[i].to > r && first < *end)
-            *end = first; /* not above begin, even if the whole range is a part of one row */
+            *end = first; /* end <= begin if the whole range is a part of one row */
     }
 }
 

@@ -3,12 +3,12 @@
  * upper.
  *
  * The first method is block principal pivoting (Kim and Park 2011, SIAM J. Sci. Comput. 33(6)).
- * Some entries are free, the others are at a bound. The free ones are solved for. Then the entries
- * that are wrong change sides: free ones beyond a bound become fixed, and fixed ones whose slope
- * leads back inside become free. All wrong entries change at once while their number falls, and for
- * a few times longer. After that only the last one changes. At the minimum no entry is wrong. It is
- * mostly reached after a few solutions, however flat S is. If S is singular, or if pivoting takes
- * too many solutions, the method is coordinate descent.
+ * Some entries are free, the others are fixed at a bound. The method solves for the free ones. Then
+ * the entries that are wrong change sides: free ones beyond a bound become fixed, and fixed ones
+ * whose slope leads back inside become free. All wrong entries change at once while their number
+ * falls, and for a few times longer. After that only the last one changes. At the minimum no entry
+ * is wrong. It is mostly reached after a few solutions, however flat S is. If S is singular, or if
+ * pivoting takes too many solutions, the method is coordinate descent.
  *
  *   owner    memory is the caller's
  *   units    S: rank x rank

@@ -11,7 +11,7 @@
 #include "cpu/rows/gram_state.h"
 #include "cpu/ranks/share.h"
 
-/* parts of a diagonal entry below so many epsilons of the precision are rounding errors */
+/* remainders of a diagonal entry below this many epsilons of it are rounding errors */
 #define CUT_ROUNDINGS 8.0
 
 static double cut_of(const struct ts_gram_rows *g)
@@ -143,7 +143,7 @@ static void solve_waiting(struct ts_gram_thread *t)
     const struct ts_gram_rows *g = t->all;
     struct ts_rowsystems *x = &t->systems;
     const uint64_t square = (uint64_t)ts_gram_square_rows(g->rank) * g->stride;
-    if (g->together == 1) /* rows do not wait, and if they are wide there is no memory for them */
+    if (g->together == 1) /* each row was solved at once, and none waits */
         return;
     x->n = t->waiting;
     x->turned = t->turned;

@@ -23,7 +23,7 @@ struct ts_gram_thread {
     struct ts_gram sum; /* sums of the current row */
     double count;       /* number of nonzeros of the current row, or the sum of their weights */
     void *product;
-    double *s, *a, *diagonal; /* matrices and vectors of the row that is solved */
+    double *s, *a, *diagonal; /* for the row that is solved: S, the solution, the diagonal of S */
     double *bounded;          /* memory for ts_bounded_row_find */
     uint64_t at;              /* the current partition */
     uint32_t first, row;      /* the first row of the partition, and the current row */
@@ -50,7 +50,7 @@ struct ts_gram_thread {
 struct ts_gram_rows {
     const struct ts_gram_ops *ops;
     const struct ts_rowblock_ops *blocks;
-    uint32_t together; /* rows that are solved at once; 1: each row alone */
+    uint32_t together; /* number of rows that are solved together; 1: each row alone */
     enum ts_precision precision;
     uint32_t order, rank, stride, threads;
     /* number of float64 for a part, the sums of a row in a partition: S packed, m, the count */

@@ -79,7 +79,7 @@ struct ts_rowsystems {
     double *a;    /* result, rank x TS_ROWBLOCK_SYSTEMS */
 };
 
-/* Number of float64 for U in panels, and for one row. */
+/* Number of float64 for the Cholesky factor U in panels, and for one row. */
 static inline uint64_t ts_rowblock_systems_size(uint32_t rank)
 {
     const uint64_t n = (rank + TS_ROWBLOCK_SIDE - 1) / TS_ROWBLOCK_SIDE, side = TS_ROWBLOCK_SIDE;

@@ -26,7 +26,7 @@
 #define ROOM_BYTES (UINT64_C(16) << 20)
 /* rows that are solved at a time: with 64, rank 128 takes 1.25 times as long */
 #define STEP_ROWS 32u
-#define SPINS     2000u /* turns that a thread waits before it yields its core */
+#define SPINS     2000u /* iterations of a waiting loop before a thread yields its core */
 
 /* With less work than this, one thread works alone. Updates that read the old rows take several
  * times as long, so they have a limit of their own. */
@@ -34,7 +34,7 @@
 #define LONE_COST (UINT64_C(700) << 10)
 #define LONE_OWN  (UINT64_C(1) << 16) /* rows x rank^2, for updates that read the old rows */
 
-/* The division of a factor into blocks and groups of rows. */
+/* The division of a factor into blocks (TS_ROWBLOCK_ROWS rows) and groups of blocks. */
 struct layout {
     uint64_t n_rows, n_blocks, groups;
 };

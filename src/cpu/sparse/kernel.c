@@ -127,8 +127,8 @@ void ts_kernel_values(const struct ts_tensor *t, enum ts_precision precision,
     ret->value_kind = h->value_kind;
     ret->weights = ts_tensor_weighted(t);
     ret->as_double = precision == TS_FLOAT64;
-    /* float32 holds integers up to 2^24 exactly, so also the sum of two integers below half of
-     * that */
+    /* float32 holds integers up to 2^24 exactly, and therefore the sum of two integers up to half
+     * of that */
     ret->small =
         h->value_kind == TS_VALUE_INT && h->value_base >= -0x1p23 && h->value_max <= 0x1p23;
     ret->value_base = h->value_base;

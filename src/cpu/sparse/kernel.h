@@ -54,7 +54,7 @@ struct ts_kernel_job {
     /* number of models whose columns are computed; other columns stay as they are */
     uint32_t n_models;
     const struct ts_kernel_model *model; /* n_models models, sorted by column */
-    /* factor of the mode at level l; table[0] is used for cells alone */
+    /* factor of the mode at level l; table[0] is read only by kernels of cells */
     const void *table[TS_MAX_ORDER];
     int far[TS_MAX_ORDER];       /* the factor at this level is larger than the caches of a core */
     void *out;                   /* result: matrix of the mode at level 0 */
@@ -71,7 +71,7 @@ struct ts_kernel_scratch {
     _Alignas(64) double sum[TS_FMAT_MAX_STRIDE];
     _Alignas(64) float rest[TS_FMAT_MAX_STRIDE]; /* remainders, if the job needs none */
     struct ts_unpacked block[2];                 /* the current block, and the one after it */
-    /* FOLD sums of each position, for cells */
+    /* FOLD partial sums of each position, for cells (cells_body.h) */
     _Alignas(64) double fold[4 * (TS_BLOCK_NNZ + TS_UNPACK_SLACK)];
     double cell[TS_BLOCK_NNZ + TS_UNPACK_SLACK];
     struct ts_kernel_run run[TS_FMAT_MAX_STRIDE / 2]; /* runs of the job's columns */
@@ -188,7 +188,7 @@ void ts_kernel_hash(const struct ts_hold_out *h, uint32_t order, const uint8_t *
 /* Sets the values of held-out nonzeros in a block to 0. */
 void ts_kernel_hold_out(const struct ts_kernel_job *job, struct ts_unpacked *b);
 
-/* Sets in *ret how values of the tensor are decoded. */
+/* Sets the members of *ret that say how values of the tensor are decoded. */
 void ts_kernel_values(const struct ts_tensor *t, enum ts_precision precision,
                       struct ts_unpack_conf *ret);
 

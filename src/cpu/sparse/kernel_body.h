@@ -409,7 +409,7 @@ INLINE void NAME(load)(const struct ts_kernel_job *job, const struct ts_kernel_i
         uintptr_t next;
         *plain = plain_expand(&job->plain, *plain, ret);
         next = (uintptr_t)*plain;
-        /* as if the next block were as long as this one */
+        /* the next block is assumed to be as long as this one */
         for (uintptr_t byte = next; byte < next + (next - begin); byte += 64)
             __builtin_prefetch((const void *)byte, 0, 2);
     } else {

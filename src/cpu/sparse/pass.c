@@ -16,7 +16,8 @@
 #include "cpu/sparse/plain.h"
 #include "cpu/ranks/share.h"
 
-/* Bytes of the heads for any mode, the last mode's with their rests. */
+/* Returns bytes for the heads of any mode. Those of the last mode have remainders (kernel.h) in
+ * float32. */
 static uint64_t heads_bytes(const struct ts_backend_conf *conf)
 {
     const uint64_t one = ts_fmat_bytes(1, conf->rank, conf->precision);

@@ -12,7 +12,7 @@
  *
  *   owner    the pass owns heads and scratch, sized for the largest mode; the caller owns matrices
  *   threads  one thread calls; inside, `threads` OpenMP threads
- *   errors   0 or a negative ts_code: the failure of the feed
+ *   errors   0 or a negative ts_code: that of the feed or of another rank
  */
 #ifndef TS_CPU_PASS_H
 #define TS_CPU_PASS_H

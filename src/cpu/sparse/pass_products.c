@@ -21,7 +21,7 @@ struct part {
 struct products {
     struct part part[2]; /* indexed by the enum ts_precision in which products are summed */
     uint64_t head_bytes;
-    /* models; those from next_model on have updates that are not ready yet */
+    /* n models; `ready` of the update was called for those before next_model */
     const struct ts_pass_model *model;
     atomic_uint next_model;
 };
@@ -96,7 +96,7 @@ static void *row_of_all(void *row, uint32_t col, size_t size)
     return row == NULL ? NULL : (char *)row - col * size;
 }
 
-/* Assigns each model to the part of its precision. */
+/* Assigns each model to the part of the precision in which its product is summed. */
 static void fill_parts(const struct ts_pass *p, uint32_t mode, const struct ts_fmat *factor,
                        uint32_t n, struct products *ret)
 {
@@ -112,7 +112,7 @@ static void fill_parts(const struct ts_pass *p, uint32_t mode, const struct ts_f
             part->job.hold_out = p->hold_out;
             part->job.level = p->tensor->mode[mode].disk.level;
         }
-        if (m->out->rest != NULL) /* models without a rest do not use it */
+        if (m->out->rest != NULL) /* models whose `out` has no rest do not use job.rest */
             part->job.rest = row_of_all(m->out->rest, m->col, sizeof(float));
         part->model[part->job.n_models++] = (struct ts_kernel_model){ m->col, m->out->width };
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* pass_state.h - struct ts_pass, for the files that implement passes.
  *
- *   pass.c           the object, and what all passes have in common
+ *   pass.c           creates and frees struct ts_pass, and makes passes of any kind
  *   pass_products.c  MTTKRPs
  *   pass_cells.c     values of models at the nonzeros
  *   pass_rows.c      rows that are solved for in the pass
