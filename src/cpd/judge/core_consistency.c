@@ -35,7 +35,7 @@ struct core {
     size_t size[TS_MAX_ORDER + 1];
     size_t sum_bytes;
     double *norm; /* order x rank: column norms of the model */
-    double *by;   /* rank: factors by which columns of every inverse are multiplied */
+    double *by;   /* rank: numbers by which the columns of every pseudo-inverse are multiplied */
     uint32_t n_singular;
 };
 
@@ -265,7 +265,7 @@ static int sum_core(struct core *c, struct ts_err *err)
     return rc;
 }
 
-/* The factor by which column r of a mode is larger in the model than with shared weights. The
+/* Returns how many times column r of a mode is longer in the model than with shared weights. The
  * weights of the model count in the first mode. */
 static double as_given(const struct core *c, uint32_t mode, uint32_t r)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* core_consistency.h - whether a model has as many components as the data support, and whether they
- * are separate.
+/* core_consistency.h - measures whether a model has as many components as the data support, and
+ * whether they are separate.
  *
  * The core of a tensor X for factors A_n is G = X x_1 A_1^+ ... x_N A_N^+, the Tucker core that
- * fits X best with these factors. A model that is right needs no products of columns of different
- * components. Then G equals T, the core that is 1 where all indices are equal and 0 elsewhere. The
- * core consistency is
+ * fits X best with these factors. In a correct model, only columns of the same component are
+ * multiplied with each other. Then G equals T, the core that is 1 where all indices are equal and 0
+ * elsewhere. The core consistency is
  *     100 (1 - |G - T|^2 / rank),
- * near 100 for a model that is right, near 0 or below for one that is not (Bro and Kiers, J.
- * Chemometrics 17, 2003). The weight of a component and its column norms are shared equally among
- * the modes, so the figure does not depend on where a program puts them. (Other programs take the
- * factors as given, with the weights in the first mode: `given` is what they print. An exact model
- * has 100 either way.) A component of weight 0 has zeros in G.
+ * near 100 for a correct model, near 0 or below for a wrong one (Bro and Kiers, J. Chemometrics 17,
+ * 2003). The weight of a component and its column norms are shared equally among the modes, so the
+ * figure does not depend on where a program puts them. (Other programs take the factors as given,
+ * with the weights in the first mode: `given` is what they print. An exact model has 100 either
+ * way.) A component of weight 0 has zeros in G.
  *
  * G is summed over the nonzeros (Papalexakis and Faloutsos, ICASSP 2015). A copy of the tensor has
  * them sorted by one mode, then by another, and so on. Nonzeros that agree in the first modes of

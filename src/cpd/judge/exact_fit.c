@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The fit of a model, from one MTTKRP and from Gram matrices in twice the precision of float64. */
+/* Computes the fit of a model from one MTTKRP, and from Gram matrices in twice the precision of
+ * float64. */
 #include "cpd/judge/exact_fit.h"
 
 #include <float.h>
@@ -70,7 +71,7 @@ struct sums {
     uint64_t step;       /* rows of a chunk: the rows that are read at a time */
     double *chunk;       /* step x rank: rows of the model, or of the MTTKRP */
     double *split;       /* 2 x step x rank: upper and lower halves of the chunk's numbers */
-    /* step x rank: rows of a factor on their way to the backend, in its order */
+    /* step x rank: rows of a factor in the backend's order, to be copied to it */
     double *ready;
     double *own; /* n_rows x rank: the model's factor of `mode` */
     size_t own_bytes;
@@ -213,13 +214,13 @@ static struct twice model_square(const struct sums *s, double *size)
 
 /* ---- copies rows of the model into the backend ---- */
 
-/* The rows of a mode in the tensor's order, which get their numbers one after another. */
+/* The rows of a mode in the tensor's order, whose entries are set one after another. */
 struct target {
     struct sums *s;
     uint32_t mode;
     uint64_t n_rows;
     uint64_t *index; /* index of each row of the tensor; NULL: row i is index i */
-    uint64_t next;   /* the first row of the tensor without numbers */
+    uint64_t next;   /* the first row of the tensor whose entries are not set */
     uint64_t held;   /* number of rows before `next` that the backend does not have yet */
 };
 
@@ -236,7 +237,7 @@ static int flush(struct target *t, struct ts_err *err)
     return 0;
 }
 
-/* Gives the next row of the tensor its numbers; NULL: zeros. */
+/* Sets the entries of the tensor's next row; row NULL: to zeros. */
 static int give_row(struct target *t, const double *row, struct ts_err *err)
 {
     double *to = t->s->ready + t->held * t->s->rank;
@@ -254,8 +255,8 @@ static uint64_t index_of(const struct target *t, uint64_t row)
     return t->index == NULL ? row : t->index[row];
 }
 
-/* Gives the model's row to the tensor's row with this index, if there is one. Rows of the tensor
- * with smaller indices, which the model lacks, become zeros. */
+/* Sets the tensor's row with this index, if it exists, to the model's row. Rows of the tensor with
+ * smaller indices, which the model lacks, become zeros. */
 static int give_index(struct target *t, uint64_t index, const double *row, struct ts_err *err)
 {
     int rc = 0;
@@ -545,7 +546,7 @@ static int compute(struct sums *s, struct ts_exact_fit *ret, struct ts_err *err)
         s->weight[r] = ldexp(s->weight[r], (int)s->shift[r]);
     ts_feed_rewind(c->feed);
     rc = c->backend->pass(&(struct ts_request){ .be = c->be }, 1, s->mode, c->feed, &times, err);
-    if (rc == 0 && ts_comm_many(c->comm)) /* gives the rows of the MTTKRP to all ranks */
+    if (rc == 0 && ts_comm_many(c->comm)) /* sends the rows of the MTTKRP to all ranks */
         rc = c->backend->gram(c->be, s->mode, s->gram_hi, err);
     if (rc == 0)
         rc = ts_stop_check(c->stop, err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* exact_fit.h - the fit of any model of a tensor, as exact as float64 products allow.
+/* exact_fit.h - computes the fit of any model of a tensor, as exactly as float64 products allow.
  *
  * With P the MTTKRP of one mode n by the model's factors A_m and weights lambda,
  *     fit = 1 - |X - M| / |X|,   |X - M|^2 = |X|^2 + |M|^2 - 2 <X, M>,

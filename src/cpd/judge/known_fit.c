@@ -54,7 +54,7 @@ static int left_of(const struct ts_score_conf *conf, double *ret, struct ts_err 
     return rc;
 }
 
-/* Computes the norm of the known values. For a dense tensor it is in the header. */
+/* *ret := the norm of the known values, with weights. For a dense tensor it is in the header. */
 static int known_norm(const struct ts_score_conf *conf, double *ret, struct ts_err *err)
 {
     struct ts_score_conf own = *conf;

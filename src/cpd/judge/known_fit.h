@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* known_fit.h - the fit of a model at known cells alone. The tensor is dense with unknown cells
- * (NaN), or its cells have weights: how often each listed cell was seen.
+/* known_fit.h - computes the fit of a model at known cells alone. The tensor is dense with unknown
+ * cells (NaN), or its cells have weights: how often each listed cell was seen.
  *
  *     fit = 1 - sqrt(sum of w (x - m)^2) / sqrt(sum of w x^2)   over the known cells
  *
@@ -22,8 +22,8 @@
  * only after its cells were read. */
 int ts_known_fit_wanted(const struct ts_tensor *t);
 
-/* Gives indices to the model: a model with a row for each used index of a mode gets the tensor's
- * indices, and a model with indices of its own gets the tensor's sizes. TS_EARG if shapes
+/* Completes the indices of the model. If it has a row for each used index of a mode, the tensor's
+ * indices are added. If it has indices of its own, its sizes become the tensor's. TS_EARG if shapes
  * differ. */
 int ts_known_fit_shape(struct ts_kruskal *model, const struct ts_tensor *t, struct ts_err *err);
 

@@ -89,7 +89,7 @@ static void free_sums(struct ts_scoring *s)
         free(s->blank[m]);
 }
 
-/* Computes the log-likelihoods from the sums. */
+/* Computes the log-likelihoods from the sums. logs: the sum of x log m over nonzeros. */
 static int judge(struct ts_scoring *s, double logs, struct ts_err *err)
 {
     struct ts_score *ret = s->ret;

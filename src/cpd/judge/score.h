@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* score.h - how well a model fits the nonzeros of a tensor: sums over all nonzeros and over those
- * of each slice of a mode, and the nonzeros with the largest residuals.
+/* score.h - measures how well a model fits the nonzeros of a tensor: sums over all nonzeros and
+ * over those of each slice of a mode, and the nonzeros with the largest residuals.
  *
  * One weighted pass (stream/weighted.h) over the copy of a mode gives value x and model m of each
  * nonzero, and the residual x - m. Unlisted cells matter for one figure only, the log-likelihood of
@@ -42,14 +42,14 @@ struct ts_score_conf {
     const struct ts_kruskal *model;
     const double *weight;   /* weights of the components; NULL: those of the model */
     uint32_t mode, threads; /* threads: the number of the backend's threads */
-    uint32_t top;           /* how many of the largest residuals are wanted */
-    int slices;             /* sums of each slice of the mode are wanted */
+    uint32_t top;           /* number of largest residuals to report */
+    int slices;             /* 1: compute the sums of each slice of the mode */
     /* Gets every nonzero, as `take` of struct ts_weighted does, with the modes in `rows`; or
      * NULL. */
     int (*take)(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err);
     void *ctx;
     uint32_t rows;
-    int unseen; /* count unseen nonzeros: those with an index whose row in the model is all zeros */
+    int unseen; /* 1: count nonzeros with an index whose row in the model is all zeros */
     /* the backend's ranks, each of which reads a part; all get the whole score. NULL: this process
      * alone */
     struct ts_comm *comm;

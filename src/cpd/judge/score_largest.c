@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The largest residuals: a heap for each thread, merged over threads and ranks. */
+/* Finds the largest residuals, with a heap for each thread, and merges them over threads and
+ * ranks. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +85,7 @@ static int no_memory_for_top(const struct ts_scoring *s, struct ts_err *err)
     return ts_fail(err, TS_ENOMEM, "out of memory for %u residuals", s->conf->top);
 }
 
-/* Sorts n cells, the largest first. Returns how many of them are wanted. */
+/* Sorts n cells, the largest residual first. Returns how many of them are wanted. */
 static uint32_t sort_large(const struct ts_scoring *s, struct found *all, size_t n)
 {
     qsort(all, n, sizeof *all, by_size);

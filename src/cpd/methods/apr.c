@@ -88,8 +88,9 @@ static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *e
     return 0;
 }
 
-/* The violation of a sweep is reset when the rows of its first mode are computed. A state saved
- * before that has the violation of the sweep before. */
+/* Takes the weights, the violation and the log-likelihood from the pass, and computes the Gram
+ * matrix. The violation is reset in the first mode of a sweep. A state saved before that has the
+ * violation of the sweep before. */
 static int rows(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;

@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-/* The rounding error of sums in float64, relative to their terms. If C and S differ by less, they
- * count as equal. */
+/* The rounding error of sums in float64, relative to their terms. If C and S (deviance.h) differ by
+ * less, they count as equal. */
 #define TS_DEVIANCE_ROUNDING 1e-13
 
 static double value(const struct ts_loss *loss, double x, double m, double at)
@@ -14,8 +14,8 @@ static double value(const struct ts_loss *loss, double x, double m, double at)
     return loss->judge(1, &x, &m, at);
 }
 
-/* The deviance of `n` unlisted cells. A loss that does not allow zeros has no unlisted cells, and
- * no value at 0. */
+/* Returns the sum of the loss over `n` unlisted cells whose model is m. A loss that does not allow
+ * zeros has no unlisted cells, and no value at 0. */
 static double of_zeros(const struct ts_loss *loss, double n, double m, double at)
 {
     return n > 0 ? n * value(loss, 0, m, at) : 0;

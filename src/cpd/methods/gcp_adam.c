@@ -60,7 +60,8 @@ static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *e
     return ts_gcp_request(a, &descent, ret, err);
 }
 
-/* The pass has updated the rows, so only sums are left to be made. */
+/* Computes the Gram matrix of the rows, which the pass has updated, or takes the sums of the
+ * loss. */
 static int rows(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
@@ -68,7 +69,8 @@ static int rows(struct ts_solver *a, struct ts_err *err)
                                     : c->backend->gram(c->be, a->product, a->sums.gram, err);
 }
 
-/* Ends a sweep. F may be negative with some losses, so only the change of F is judged. */
+/* Ends a sweep: sets the fit, and halves the rate if F has risen. F may be negative with some
+ * losses, so only its change matters. */
 static int judged(struct ts_solver *a, struct ts_err *err)
 {
     struct ts_gcp *g = a->own;

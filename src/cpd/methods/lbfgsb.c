@@ -34,7 +34,7 @@
 #define SPAN      4096u        /* entries that are summed by one thread at a time */
 #define ENOUGH    1e-4         /* least fall of F, relative to what the gradient predicts */
 #define FLAT      1e-10        /* least s'y / y'y of a pair that is used: its curvature */
-#define FIRST     0.1          /* length of the first step, relative to that of all factors */
+#define FIRST     0.1          /* length of the first step, relative to the norm of all factors */
 #define TRIES     20u
 #define STUCK     255u /* value of `tries` if no step helps */
 #define PUT_BYTES (UINT64_C(1) << 20)
@@ -49,7 +49,7 @@ struct lbfgsb {
     /* by mode: number of entries before the mode's in `direction`, and number of the mode's */
     uint64_t at[TS_MAX_ORDER], n[TS_MAX_ORDER];
     uint64_t spans[TS_MAX_ORDER + 1]; /* number of spans in the modes before each mode */
-    int known;                        /* `direction` is valid */
+    int known;                        /* 1: `direction` is valid */
     int open;
     uint32_t n_pairs, next; /* number of pairs, and the place of the next pair */
     uint32_t tries;
@@ -378,7 +378,8 @@ static void move_rows(const struct work *w, uint32_t m, uint64_t first, uint64_t
             rows[i] = trial(w, m, first + i);
 }
 
-/* Copies the factor of mode m to the point, or sets it, and its Gram matrix, to the trial. */
+/* Copies the factor of mode m to the moment POINT, or sets the factor to the entries of trial(),
+ * and computes its Gram matrix. */
 static int move_mode(struct ts_solver *a, const struct work *w, uint32_t m, int to_point,
                      double *rows, struct ts_err *err)
 {
@@ -488,7 +489,8 @@ static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *e
     return ts_gcp_request(a, &descent, ret, err);
 }
 
-/* The pass does not change rows. */
+/* Takes the sums of the loss, if the pass computed them. A pass for a gradient does not change
+ * rows. */
 static int rows(struct ts_solver *a, struct ts_err *err)
 {
     return a->at == TS_SOLVER_AGAIN ? ts_gcp_sum_up(a, err) : 0;

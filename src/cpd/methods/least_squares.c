@@ -14,8 +14,8 @@
 
 /* ---- before the pass ---- */
 
-/* w := pinv(v), computed for columns scaled to norm 1, so that which columns count as dependent
- * does not depend on their lengths. It is called before the pass, or as a->update.ready during
+/* Sets a->w to pinv(a->v). It is computed for columns scaled to norm 1: lengths of columns must not
+ * decide which of them count as dependent. Called before the pass, or as a->update.ready during
  * it. */
 static int invert(void *ctx, struct ts_err *err)
 {
@@ -33,8 +33,8 @@ static int invert(void *ctx, struct ts_err *err)
     return rc;
 }
 
-/* Prepares ADMM for simplex rows, with twice the rounds: w := (v + rho I)^-1, whose condition
- * number is below rank + 1. */
+/* Prepares ADMM for simplex rows, with twice the rounds, and sets a->w to (v + rho I)^-1. The
+ * condition number of v + rho I is below rank + 1. */
 static int prepare_simplex(struct ts_solver *a, struct ts_row_update *ret, struct ts_err *err)
 {
     double sum = 0;
@@ -101,7 +101,8 @@ static int begin(struct ts_solver *a, struct ts_err *err)
     }
     update->matrix = a->v;
     update->l1 = a->now.sweep > 0 ? a->spec->mode[mode].l1
-                                  /* before the first sweep, l1 might set the whole factor to 0 */
+                                  /* no l1 before the first sweep: it might set the whole factor to
+                                   * 0 */
                                   : 0;
     a->sums.size = update->l1 > 0 ? &a->size[mode] : NULL;
     update->rounds = ts_constraint_rounds(too_large, a->order, a->conf->init.tensor->nnz,
@@ -158,10 +159,11 @@ static void norm_columns(struct ts_solver *a, uint32_t mode)
     ts_solver_scale_both(a, gram);
 }
 
-/* Scales columns that the model does not see, because their component is 0 in another mode, to a
- * length near 1 by a power of two. Least squares leaves only rounding errors in such columns, which
- * may leave the range of float32 and end the run. At this length the component can become nonzero
- * again. Used if column lengths stay as they are. Returns whether there are such columns. */
+/* Scales columns that do not matter to the model, because their component is 0 in another mode, to
+ * a length near 1 by a power of two. Least squares leaves only rounding errors in such columns,
+ * which may leave the range of float32 and end the run. At this length the component can become
+ * nonzero again. Used if column lengths stay as they are. Returns whether there are such
+ * columns. */
 static int norm_unseen(struct ts_solver *a, uint32_t mode)
 {
     double *gram = a->gram + mode * a->square;

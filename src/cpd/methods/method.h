@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* method.h - the table of methods. A method computes each mode and the figure that judges a sweep.
+/* method.h - the table of methods. A method computes each mode and, after a sweep, its fit.
  *
  * The run (solver.c) goes from mode to mode and from sweep to sweep, stops, saves states and
  * informs the caller. It does not know what is computed. The method does, and is one entry of this
@@ -16,10 +16,9 @@
  * after `request`: it serves this run alone, or several runs together. After the last mode of a
  * sweep, the run calls `judge`. This computes the fit, or begins one more product
  * (ts_solver_begin_product) and returns TS_SOLVER_WANTED. After `request` and `rows` of that
- * product the run calls `judged`, which may begin another product. A method that takes one step
- * with all modes at once keeps the results of the passes in `rows`. It takes the step in `judge`,
- * and `judged` finds out whether the step was a good one. At last come `exact`, `tell`, `objective`
- * and `settled`.
+ * product the run calls `judged`, which may begin another product. If a method takes one step with
+ * all modes at once, `rows` keeps the results of the passes. `judge` takes the step, and `judged`
+ * tests whether it was a good one. Then the run calls `exact`, `tell`, `objective` and `settled`.
  *
  *   owner    `own` of the run has own_bytes, zeros at first. The method owns what it points to,
  *            until `end`
@@ -64,7 +63,7 @@ struct ts_method {
 
     int holds_out_asked; /* cells are held out only if the specification asks for it */
 
-    /* the fit is judged by sums over cells, which may be 0 although the nonzeros are not */
+    /* the fit uses sums over cells, which may be 0 although the nonzeros are not */
     int judged_by_cells;
 
     /* The memory for a tensor and a rank. spec: a specification that asks for this method. NULL:
@@ -101,25 +100,25 @@ struct ts_method {
      * sums. */
     int (*request)(struct ts_solver *a, struct ts_request *ret, struct ts_err *err);
 
-    /* The pass is over: computes the rows of the product, and their Gram matrix. Not called if
-     * a->solved. */
+    /* Called after the pass: computes the rows of the mode from the product, and their Gram matrix.
+     * Not called if a->solved. */
     int (*rows)(struct ts_solver *a, struct ts_err *err);
 
-    /* The factor is new: scales its columns to their length, and puts the rest into a->lambda.
-     * NULL: the columns have their length already. */
+    /* Called when a factor is computed: scales its columns, and stores the divisors in a->lambda.
+     * NULL: columns are not scaled. */
     int (*norm)(struct ts_solver *a, struct ts_err *err);
 
-    /* All modes are done: sets a->now.fit, or returns TS_SOLVER_WANTED. a->pending is 1 on entry if
-     * the run was resumed from a state that had it set. `judged` is NULL if the method never
-     * returns TS_SOLVER_WANTED. */
+    /* Called after the last mode: sets a->now.fit, or returns TS_SOLVER_WANTED. a->pending is 1 on
+     * entry if the run was resumed from a state that had it set. `judged` is NULL if the method
+     * never returns TS_SOLVER_WANTED. */
     int (*judge)(struct ts_solver *a, struct ts_err *err);
     int (*judged)(struct ts_solver *a, struct ts_err *err);
 
-    /* Whether the rest of the objective is rounding errors. NULL: this is not known. */
+    /* Whether the residual consists of rounding errors alone. NULL: this is not known. */
     int (*exact)(const struct ts_solver *a);
 
-    /* Sets the figures of this method in a->now. All figures of methods are NaN before. Returns 0
-     * if one of them should be finite and is not. NULL: the method has none. */
+    /* Sets the reported figures of this method in a->now, where all figures of methods are NaN
+     * before. Returns 0 if one of them should be finite and is not. NULL: the method has none. */
     int (*tell)(struct ts_solver *a);
 
     /* The objective, or NaN if it is the distance between tensor and model alone. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Models of the listed cells alone, if the others are unknown. The pass solves each row with a Gram
- * matrix of its own. A pass after the last mode sums the errors, those at held-out cells
- * separately. If the mean is subtracted, such a pass before the first sweep computes it, and the
- * factors fit what remains.
+/* Fits models to the listed cells alone, because the others are unknown. The pass solves each row
+ * with a Gram matrix of its own. A pass after the last mode sums the errors, those at held-out
+ * cells separately. If the mean is subtracted, such a pass before the first sweep computes it, and
+ * the factors fit what remains.
  *
  *   bits     sums are made by partition and added in the order of the file: they do not depend on
  *            threads
@@ -87,7 +87,7 @@ static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *e
     return 0;
 }
 
-/* The pass has updated the rows, so only sums are left to be made. */
+/* Computes the Gram matrix of the rows, which the pass has updated, or takes the sums of errors. */
 static int rows(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;

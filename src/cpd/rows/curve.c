@@ -19,7 +19,7 @@ enum place { FREE, HELD, ABOVE, BELOW };
 
 struct vectors {
     double *slope; /* gradient of the objective; for free entries with the slope of l1 */
-    double *bend;  /* second differences of x, from index 2 on */
+    double *bend;  /* second differences of x: [i] that of entries i - 2 .. i */
     double *diagonal, *one, *two, *target, *trial;
     unsigned char *place, *before; /* n each: enum place now and in the step before */
 };
@@ -101,7 +101,7 @@ double ts_curve_bends(uint64_t n, const double *x, double *bend)
     return sum;
 }
 
-/* Where entry i may move. slope: derivative of the quadratic terms. */
+/* Returns where entry i may move. slope: derivative of the quadratic terms. */
 static enum place choose(const struct ts_curve *c, uint64_t i, double slope)
 {
     const double x = c->x[i];
@@ -215,8 +215,9 @@ static struct step try_both(const struct ts_curve *c, const struct vectors *v, d
     return lowers(&ret) && (!lowers(&to) || ret.change < to.change) ? ret : try_part(c, v, part, 0);
 }
 
-/* Moves x by the largest halved step that lowers the objective enough. Returns 0 if the column is
- * finished, because the whole step changes nothing but rounding, or if the caller gives up. */
+/* Moves x by the largest of the steps 1, 1/2, 1/4 ... that lowers the objective enough. Returns 0
+ * if the column is finished, because the whole step changes nothing but rounding, or if the caller
+ * gives up. */
 static int move(const struct ts_curve *c, const struct vectors *v, int *whole)
 {
     double part = 1, size = 0;

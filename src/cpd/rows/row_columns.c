@@ -119,9 +119,9 @@ static int copy(struct ts_row_columns *c, int old, struct ts_err *err)
     return rc;
 }
 
-/* Makes the MTTKRP, which the backend stores beside the rows, the rows themselves. A coordinate
- * descent with the identity from rows of zeros does this, and lets get_rows find all rows. The Gram
- * matrix of the MTTKRP is not used, and that of the old rows stays. */
+/* Replaces the rows in the backend by the MTTKRP, which it stores beside them, so that get_rows
+ * returns the MTTKRP. A coordinate descent from rows of zeros, with the identity as G, does this.
+ * The Gram matrix of the MTTKRP is not used, and that of the old rows stays. */
 static int settle(const struct ts_row_task *t, struct ts_err *err)
 {
     const struct ts_init_conf *c = t->init;
@@ -150,7 +150,7 @@ int ts_row_columns_get(struct ts_row_columns *c, struct ts_err *err)
     return rc == 0 ? copy(c, 0, err) : rc;
 }
 
-/* `a` receives the rows as the backend rounded them. */
+/* Copies the rows to the backend. Then `a` has the rows as the backend rounded them. */
 int ts_row_columns_put(struct ts_row_columns *c, struct ts_err *err)
 {
     const struct ts_row_task *t = c->task;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* row_columns.h - the rows of a mode as columns in host memory, for updates of whole columns
- * (row_maker.h).
+/* row_columns.h - copies the rows of a mode to host memory as columns, and back, for updates of
+ * whole columns (row_maker.h).
  *
  *     rc = ts_row_columns_open(task, 0, 0, "rows of a mode", &c, err);
  *     if (rc == 0)
@@ -64,8 +64,8 @@ int ts_row_columns_put(struct ts_row_columns *c, struct ts_err *err);
 /* TS_ELIMIT if the matrix G of the task is not finite. */
 int ts_row_columns_check(const struct ts_row_task *task, struct ts_err *err);
 
-/* ret := the identity, rank x rank. A backend's `solve` by the identity makes the MTTKRP the
- * rows. */
+/* ret := the identity, rank x rank. With it as the matrix, `solve` of a backend stores the MTTKRP
+ * as rows. */
 void ts_row_columns_identity(uint32_t rank, double *ret);
 
 #endif

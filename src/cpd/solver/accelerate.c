@@ -19,7 +19,7 @@ struct ts_accelerate {
     struct ts_init_conf init;
     enum ts_precision precision;
     uint32_t order, rank, modes; /* modes: bit m is set if the factor of mode m is stored */
-    int lengths;                 /* lengths of columns matter (ts_spec_lengths) */
+    int lengths;                 /* 1: lengths of columns matter (ts_spec_lengths) */
     struct ts_disk_accelerate pace;
     int kept; /* `before` and `lambda` hold factors and weights */
     /* by mode: rows of the factor that the last sweep started from, in the precision of the run */

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* accelerate.h - saves sweeps of least squares by extrapolation: each sweep starts further along
- * the change of the last one.
+/* accelerate.h - speeds up least squares by extrapolation: each sweep starts further along the
+ * change that the last sweep made.
  *
  * Let A be the factor of a mode after the last sweep, and B the factor that this sweep started
  * from, with columns of equal length. The next sweep starts from
  *     A + step (A - B),   step = (k - 1) / (k + 5)  after k good sweeps in a row.
  * In a nonnegative mode, negative entries become 0. If constraints depend on the lengths of columns
  * (spec.h), columns keep their lengths. Entries out of bounds become the bound. Rows on the simplex
- * lose their negative entries, and are divided by their sum. The first five sweeps are plain: until
- * then it is not settled which components the run finds, and such steps would decide it.
+ * lose their negative entries, and are divided by their sum. The first five sweeps start without
+ * extrapolation: until then it is not settled which components the run finds, and such steps would
+ * decide it.
  *
- * If the fit falls in a sweep, the sweep is given up. The next one starts from B, is plain, and k
- * counts from there (Nesterov's extrapolation with restarts; Mitchell, Ye, De Sterck 2020). The fit
- * is known after each sweep anyway, so no further pass is needed. If the last sweep of a run was
- * given up, one more sweep follows, so that the run ends with the better factors.
+ * If the fit falls in a sweep, its factors are dropped. The next one starts from B itself, without
+ * extrapolation, and k counts from there (Nesterov's extrapolation with restarts; Mitchell, Ye, De
+ * Sterck 2020). The fit is known after each sweep anyway, so no further pass is needed. If the last
+ * sweep of a run was given up, one more sweep follows, so that the run ends with the better
+ * factors.
  *
  * With penalties, the figure that counts is 1 - sqrt(2 F) / |X| with the objective F. Without
  * penalties it is equal to the fit. The factor that is solved first is replaced before it is an

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* best.h - the model with the least error at held-out cells, kept until the run ends.
  *
- * After each sweep that is the best so far, its factors are copied from the backend. If a later
+ * After each sweep with the least error so far, the factors are copied from the backend. If a later
  * sweep was worse, copy and backend exchange their factors at the end, so that readers of the
  * backend get the best ones. If the state of the run is still to be written, they exchange them
  * once more.

@@ -63,9 +63,9 @@ static void times(uint32_t rank, const double *restrict p, double *restrict row)
     memcpy(row, out, rank * sizeof *row);
 }
 
-/* What changes in all rows of a mode. The members apply in this order. */
+/* A change of all rows of a mode. The members apply in this order. */
 struct step {
-    int draw;        /* entries are drawn from [-1, 1); otherwise rows come from the backend */
+    int draw;        /* 1: entries are drawn from [-1, 1); 0: rows come from the backend */
     const double *p; /* rows are multiplied by this matrix; or NULL */
     /* columns from `kept` on are drawn from [0, 1) over the root of the number of rows */
     int rest;
@@ -165,7 +165,7 @@ static int take_vectors(struct nvecs *s, uint32_t mode, struct ts_err *err)
     return 0;
 }
 
-/* Computes B of a mode (U, if it is the first mode) from the B of all other modes. */
+/* Computes B_n of a mode (U_n, if it is the first mode) from B_m of all other modes (nvecs.h). */
 static int find_range(struct nvecs *s, uint32_t mode, struct ts_err *err)
 {
     const struct ts_init_conf *c = s->init;
@@ -200,7 +200,7 @@ static int find_range(struct nvecs *s, uint32_t mode, struct ts_err *err)
                        &(struct step){ .p = s->v, .rest = 1, .q = mode == 0 ? NULL : s->w }, err);
 }
 
-/* Replaces B of a mode by U of the mode, and computes its Gram matrix. */
+/* Replaces B_n of a mode by U_n (nvecs.h), and computes the Gram matrix of U_n. */
 static int end_mode(struct nvecs *s, uint32_t mode, struct ts_err *err)
 {
     struct step step = { .positive = ts_spec_positive(s->init->spec, mode) };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The course of a run: goes from product to product, updates each mode, scales its columns, lets
- * the method judge the sweep, and decides when to stop. What is computed depends on the method
- * (method.h). */
+/* Controls a run: goes from product to product (passes over modes), updates each mode, and scales
+ * its columns. After a sweep it asks the method for the fit, and decides when to stop. The method
+ * (method.h) decides what is computed. */
 #include "cpd/solver/solver.h"
 
 #include <math.h>
@@ -319,7 +319,7 @@ static int go_on(struct ts_solver *a, struct ts_err *err)
     return rc;
 }
 
-/* Processes the product that was computed. */
+/* Processes the product that was computed: ends the mode, or the sweep. */
 static int take_product(struct ts_solver *a, struct ts_err *err)
 {
     int rc = keep_place(a, end_product(a, err));

@@ -160,7 +160,7 @@ struct ts_solver_result {
     double rmse, held_out, held_out_loss; /* of the last sweep, as in struct ts_solver_sweep */
     int overfits; /* the run ended because the error at held-out cells did not fall (patience) */
     uint32_t n_dead;
-    uint32_t n_dead_start; /* of them at most: those of a given start that were zero in some mode */
+    uint32_t n_dead_start; /* number of these that were zero in a given start, at most */
     int constrained;       /* some mode has a constraint */
     uint32_t sweeps;
     int converged; /* the run met the tolerance `tol` */

@@ -28,7 +28,7 @@ struct group {
     void *ctx;
 };
 
-/* Sets the times of a run's pass. Time spent waiting for other runs counts as time of the pass. */
+/* Sets the times of a run's last pass. Time spent waiting for other runs is included. */
 static void take_times(struct member *m, const struct ts_backend_times *times)
 {
     const uint64_t now = ts_clock_ns();

@@ -2,9 +2,9 @@
 /* solver_struct.h - struct ts_solver, a decomposition between two products, for the files of the
  * solver and the methods (method.h).
  *
- *   solver.c          the order of modes and sweeps, and when to stop
+ *   solver.c          goes from mode to mode and sweep to sweep, and stops
  *   solver_product.c  the request for the next product
- *   solver_check.c    what is refused
+ *   solver_check.c    refuses impossible runs
  *   solver_start.c    the factors before the first sweep
  *   solver_fit.c      the fit from Gram matrices and the last product
  *   solver_state.c    saves states, and resumes from them

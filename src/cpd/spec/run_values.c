@@ -253,7 +253,7 @@ static int parse_row(struct reader *r, const struct mode_row *row, struct ts_err
     return rc;
 }
 
-/* Takes an option that names no modes back from fixed modes. */
+/* Clears the setting of an option in fixed modes, if the option names no modes. */
 static void leave_fixed(struct reader *r, const struct mode_row *row)
 {
     const char *text = text_of(r, row);

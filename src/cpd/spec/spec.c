@@ -179,8 +179,8 @@ static void loss_text(const struct ts_spec *s, char *ret, size_t room)
         snprintf(ret + strlen(ret), room - strlen(ret), " by L-BFGS-B");
 }
 
-/* Appends ", option 0.1" for each setting that ts_spec_text has no words for, because a state holds
- * it as text alone. */
+/* Appends ", option 0.1" for each setting that ts_spec_text does not describe in words. A state
+ * stores these settings as text alone. */
 static void add_others(const struct ts_constraint *c, char *ret, size_t room)
 {
 #define ADD(option, x) \

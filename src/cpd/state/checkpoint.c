@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Saves states: at once when a run ends, otherwise a thread writes them from a copy of the
- * factors. */
+/* Saves states of a run. When the run ends, the state is written at once. Before, a thread writes
+ * it from a copy of the factors, if there is memory for one. */
 #include "cpd/state/checkpoint.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@ struct ts_checkpoint {
     uint64_t due_ns;
     int saved; /* a state is on disk, whose sweep and mode are saved_sweep and saved_mode */
     uint32_t saved_sweep, saved_mode;
-    int ended; /* all sweeps are done, but their state is not on disk yet */
+    int ended; /* 1: all sweeps are done, but their state is not on disk yet */
     /* extrapolation whose data are part of the state at the end; or NULL */
     struct ts_accelerate *accelerate;
     struct ts_best *best; /* best factors for the state at the end; or NULL */

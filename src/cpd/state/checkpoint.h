@@ -36,11 +36,11 @@ struct ts_checkpoint_conf {
     uint32_t rank;
     enum ts_precision precision;
     const struct ts_spec *spec; /* copied; NULL: least squares of all cells */
-    int accelerate;             /* the run is accelerated */
+    int accelerate;             /* 1: the run is accelerated */
     /* time between two states; 0: a state is written only if the run ends early */
     uint64_t every_ns;
     uint32_t share;      /* states may take one part in `share` of the run time; 0: 100 */
-    int copy;            /* memory for ts_checkpoint_bytes is available */
+    int copy;            /* 1: ts_checkpoint_bytes of memory are available */
     const char *options; /* as in struct ts_state; copied */
     uint64_t options_bytes;
     /* the state that the run was resumed from, for its history; NULL: the run began anew */
@@ -99,8 +99,8 @@ void ts_checkpoint_keep_moments(struct ts_checkpoint *c, void *memory, uint64_t 
 
 /* ---- for the caller of the run ---- */
 
-/* Saves the state of a run that made all its sweeps, if ts_checkpoint_end did not: the result could
- * not be written. */
+/* Saves the state of a run that made all its sweeps, if ts_checkpoint_end did not. To be called
+ * when the result could not be written. */
 void ts_checkpoint_rescue(struct ts_checkpoint *c);
 
 /* Returns 1 and the sweep (from 1) and mode (from 0) that come next in the last state on disk.

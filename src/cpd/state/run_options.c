@@ -9,7 +9,7 @@
 #include "base/setting.h"
 #include "base/setting_kind.h"
 
-/* A row of base/settings.def: what checks of a text need. */
+/* The data of a row of base/settings.def that checks of a text need. */
 struct row {
     struct ts_run_option kept;
     struct ts_opt opt;    /* how ts_opt_set parses the value; its offset is 0 */

@@ -31,7 +31,8 @@ static int bad(const struct ts_state_file *f, const char *what, struct ts_err *e
     return ts_fail(err, TS_EFORMAT, "%s: %s (the file is damaged)", f->path, what);
 }
 
-/* Checks magic, version and size, before the checksum: whether it is a whole state. */
+/* Checks magic, version and size of a file, and so whether it is a whole state. The checksum is
+ * tested later. */
 static int check_head(const struct ts_state_file *f, const struct ts_disk_state *h,
                       struct ts_err *err)
 {

@@ -235,7 +235,7 @@ int ts_state_open_in(const struct ts_open_dir *dir, const char *name, struct ts_
 void ts_state_close(struct ts_state_file *f); /* f may be NULL */
 const struct ts_state *ts_state_get(const struct ts_state_file *f);
 const char *ts_state_path(const struct ts_state_file *f);
-/* a number that differs between any two states */
+/* returns a number that differs between any two states */
 uint64_t ts_state_sign(const struct ts_state_file *f);
 
 /* Reads n rows of a factor as float64, whatever the precision of the run. */
