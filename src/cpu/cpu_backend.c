@@ -367,7 +367,8 @@ static uint32_t cpu_most_rank(const struct ts_backend_conf *conf)
     return UINT32_MAX;
 }
 
-/* Number of column groups with sums of their own: CPU cores have none. */
+/* Returns the number of column groups whose sums are computed in passes of their own: 0 on CPU
+ * cores. */
 static uint32_t cpu_groups(const void *be)
 {
     (void)be;

@@ -5,8 +5,8 @@
 
 #include "stream/backend.h"
 
-/* The number of conf's models, counted from the first one, that are computed fastest in one pass,
- * if the pass does not wait for shards: at least two. More models are added while the largest
+/* Returns the number of conf's models, counted from the first one, that are computed fastest in one
+ * pass, if the pass does not wait for shards: at least two. More models are added while the largest
  * factor of all models together fits into own_bytes, the cache of a core. Otherwise the models fill
  * the 256 bytes of a row that kernels sum together. An exception is a factor that is then larger
  * than a quarter of shared_bytes, the cache that cores share, while that of two models is not. With

@@ -199,7 +199,7 @@ uint32_t ts_cpu_most(const struct ts_backend_conf *conf)
     return n > 0 ? n : 1;
 }
 
-/* Bytes of the largest factor of the first n models together. */
+/* Returns the bytes of the largest factor of the first n models together. */
 static uint64_t largest_bytes(const struct ts_backend_conf *conf, uint32_t n)
 {
     struct ts_backend_conf few = *conf;
@@ -208,7 +208,7 @@ static uint64_t largest_bytes(const struct ts_backend_conf *conf, uint32_t n)
                          conf->precision);
 }
 
-/* Bytes of a row of the first n models together. */
+/* Returns the bytes of a row of the first n models together. */
 static uint64_t row_bytes(const struct ts_backend_conf *conf, uint32_t n)
 {
     struct ts_backend_conf few = *conf;

@@ -87,9 +87,10 @@ struct ts_cpu {
 uint32_t ts_cpu_threads(const struct ts_backend_conf *conf);
 uint32_t ts_cpu_models(const struct ts_backend_conf *conf);
 uint32_t ts_cpu_rank_of(const struct ts_backend_conf *conf, uint32_t k);
-/* Columns that a model takes in a shared matrix: whole lines of the cache. */
+/* Returns the columns that a model takes in a shared matrix: rank, rounded up to whole cache
+ * lines. */
 uint32_t ts_cpu_columns_of(uint32_t rank, enum ts_precision precision);
-/* The conf of a single model that has the columns of all models. */
+/* Returns the conf of a single model that has the columns of all models of conf. */
 struct ts_backend_conf ts_cpu_conf_of_all(const struct ts_backend_conf *conf);
 /* Whether an earlier model has the same rank as model k; *ret is its number. */
 int ts_cpu_has_rank_of(const struct ts_backend_conf *conf, uint32_t k, uint32_t *ret);
@@ -99,7 +100,7 @@ int ts_cpu_descends(const struct ts_backend_conf *conf);
 int ts_cpu_multiplies(const struct ts_backend_conf *conf);
 /* Whether there are several models, and each has matrices of its own. */
 int ts_cpu_are_apart(const struct ts_backend_conf *conf);
-/* The conf of model k alone, for models that are apart. */
+/* Returns the conf of model k alone, for models that are apart. */
 struct ts_backend_conf ts_cpu_conf_apart(const struct ts_backend_conf *conf, uint32_t k);
 void ts_cpu_need(const struct ts_backend_conf *conf, uint64_t *factor_bytes, uint64_t *other_bytes);
 uint32_t ts_cpu_most(const struct ts_backend_conf *conf);

@@ -33,7 +33,7 @@ struct ts_fmat {
      * other matrices too. */
     uint32_t width;
     enum ts_precision precision;
-    int shared; /* all ranks of a machine share this matrix */
+    int shared; /* 1: all ranks of a machine share this matrix */
 };
 
 /* Elements from one row to the next: 8 for up to 8 columns, otherwise a multiple of 64 bytes. */
@@ -46,16 +46,16 @@ int ts_fmat_new(uint64_t n_rows, uint32_t rank, enum ts_precision precision, con
                 struct ts_fmat *ret, struct ts_err *err);
 void ts_fmat_free(struct ts_fmat *f); /* f may be all zero */
 
-/* A matrix in `shared`, ts_fmat_bytes of zeros that several ranks share. ts_fmat_free does not free
- * it. */
+/* Returns a matrix in the memory `shared`, ts_fmat_bytes of zeros that several ranks share.
+ * ts_fmat_free does not free it. */
 struct ts_fmat ts_fmat_at(void *shared, uint64_t n_rows, uint32_t rank,
                           enum ts_precision precision);
 
-/* A view of `rank` columns of f from column col on. The first column begins at a multiple of 64
- * bytes. */
+/* Returns a view of `rank` columns of f from column col on. The first column begins at a multiple
+ * of 64 bytes. */
 struct ts_fmat ts_fmat_view(const struct ts_fmat *f, uint32_t col, uint32_t rank);
 
-/* Entry i of an array in this precision. */
+/* Returns the entry i of an array in this precision. */
 static inline double ts_item(const void *array, uint64_t i, enum ts_precision precision)
 {
     return precision == TS_FLOAT32 ? (double)((const float *)array)[i] : ((const double *)array)[i];
@@ -69,7 +69,7 @@ static inline void ts_set_item(void *array, uint64_t i, enum ts_precision precis
         ((double *)array)[i] = x;
 }
 
-/* The address of row `row`. */
+/* Returns the address of row `row`. */
 static inline void *ts_fmat_row(const struct ts_fmat *f, uint64_t row)
 {
     return (char *)f->data + row * f->stride * ts_precision_bytes(f->precision);

@@ -66,13 +66,14 @@ struct ts_pass_loop {
     omp_lock_t lock;        /* guards all members below, and rc, err and wait_ns */
     struct ts_loan *newest; /* the loan whose partitions are being taken */
     uint32_t next;          /* number of the next partition in `newest` */
-    int more;               /* for shards: the loan holds a shard that is to be visited */
+    int more;               /* 1: for shards: the loan holds a shard that is to be visited */
 };
 
 /* Visits all partitions or shards. Returns 0 or the failure in rc. */
 int ts_pass_loop_run(struct ts_pass_loop *l);
 
-/* The times of a pass on CPU cores. Time that is neither waiting nor exchange counts as kernels. */
+/* Returns the times of a pass on CPU cores. Time that is neither waiting nor exchange counts as
+ * kernels. */
 static inline struct ts_backend_times ts_pass_times(uint64_t total_ns, uint64_t nnz,
                                                     uint64_t wait_ns, uint64_t exchange_ns,
                                                     uint64_t solve_ns)

@@ -23,7 +23,7 @@
 
 #define TS_BALANCE_MOST 64u /* most ranges */
 
-/* The predicted cost of a shard, in nonzeros. */
+/* Returns the predicted cost of a shard, in nonzeros. */
 double ts_balance_cost(const struct ts_disk_shard *s);
 
 void ts_balance_even(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,

@@ -70,8 +70,8 @@ static inline int ts_has_capability(uint32_t bits, enum ts_capability one)
     return (bits >> one & 1) != 0;
 }
 
-/* TS_EARG if the backend lacks a capability that is needed. The message is that of the first such
- * capability. */
+/* Returns TS_EARG if the backend lacks a capability that is needed. The message is that of the
+ * first such capability. */
 int ts_backend_check(const struct ts_backend *b, uint32_t needs, struct ts_err *err);
 
 #endif

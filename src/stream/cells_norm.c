@@ -96,7 +96,7 @@ static int sum_shard(const struct ts_cells_conf *c, uint64_t shard, void *raw, s
     return rc;
 }
 
-/* The work of one thread: sums shard after shard until none is left. */
+/* Sums shard after shard in one thread, until none is left. */
 static void sum_shards(struct job *j)
 {
     void *raw = aligned_alloc(TS_PAGE, ts_tensor_raw_bytes(j->conf->tensor));
@@ -148,8 +148,8 @@ static int sum_range(const struct ts_cells_conf *c, uint64_t first, uint64_t end
 }
 
 /* Sets first[] so that rank r sums the shards first[r] .. first[r + 1] - 1, all of which it has on
- * disk: equal numbers of shards if all ranks have the whole tensor. TS_EFORMAT if no rank has some
- * shard. */
+ * disk: equal numbers of shards if all ranks have the whole tensor. Returns TS_EFORMAT if no rank
+ * has some shard. */
 static int divide(const struct ts_cells_conf *c, uint64_t *first, uint64_t *have,
                   struct ts_err *err)
 {

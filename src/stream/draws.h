@@ -48,7 +48,7 @@ static inline double ts_draw_columns(const struct ts_tensor *t, uint32_t mode)
 /* The drawn cells of a tensor, sorted by their rows in one mode. */
 struct ts_drawn_cells {
     uint32_t mode, bits; /* bits: 2^bits cells are drawn */
-    int all;             /* all cells of the tensor are used */
+    int all;             /* 1: all cells of the tensor are used */
     double weight;       /* number of cells that each drawn cell stands for */
     uint64_t of_row;     /* with `all`: number of cells of a row of `mode` */
     uint64_t key[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];

@@ -46,7 +46,7 @@ struct ts_loss {
     const char *values;      /* description of the values that the loss is for */
     int (*allows)(double x); /* whether the loss is defined for the value x */
     double lower;            /* smallest allowed entry of factors */
-    int zeros;               /* `allows` accepts 0, so unlisted cells may count as 0 */
+    int zeros;               /* 1: `allows` accepts 0, so unlisted cells may count as 0 */
     /* f(x, m) - f(0, m) is linear in x, so several nonzeros of a cell count as their sum */
     int sums;
     double linear; /* slope of f(0, m) in m near m = 0, where the values of most cells are; or 0 */
@@ -83,7 +83,7 @@ int ts_loss_parse(const char *text, int *kind, double *at, struct ts_err *err);
 /* Writes a loss in the form that ts_loss_parse reads, with `digits` digits of its parameter. */
 void ts_loss_text(int kind, double at, int digits, char *ret, size_t room);
 
-/* TS_EARG if the loss takes a parameter and the value `at` is not allowed. */
+/* Returns TS_EARG if the loss takes a parameter and the value `at` is not allowed. */
 int ts_loss_number_check(int kind, double at, struct ts_err *err);
 
 /* Whether the loss takes a parameter (never for TS_GCP_NONE), and an allowed value of it, or 0. */

@@ -33,7 +33,7 @@ struct ts_cells {
     uint32_t first; /* number of nonzeros of the partition before these */
     /* at most TS_BLOCK_NNZ; 0 only in the last call for a partition of a dense tensor */
     uint32_t n;
-    int last; /* these are the last nonzeros of the partition */
+    int last; /* 1: these are the last nonzeros of the partition */
     const double *value, *model;
     const float *weight; /* weights of the cells; NULL: cells have none */
     /* rows in each mode; NULL for modes that are not in `rows` */

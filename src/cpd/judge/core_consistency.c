@@ -273,7 +273,8 @@ static double as_given(const struct core *c, uint32_t mode, uint32_t r)
     return c->norm[(size_t)mode * c->rank + r] * weight * c->by[r];
 }
 
-/* Entry i of the core for the factors as given, from the core for shared weights. */
+/* Returns entry i of the core for the factors as given, computed from the core for shared
+ * weights. */
 static double given_entry(const struct core *c, size_t i)
 {
     double g = c->sum[0][i];

@@ -54,7 +54,8 @@ struct ts_core {
     uint32_t n_singular; /* number of modes whose columns are linearly dependent, to rounding */
 };
 
-/* TS_ELIMIT if the core is too large. The message names the highest rank that is possible. */
+/* Returns TS_ELIMIT if the core is too large. The message names the highest rank that is
+ * possible. */
 int ts_core_check(uint32_t order, uint32_t rank, struct ts_err *err);
 
 int ts_core_run(const struct ts_core_conf *conf, struct ts_core *ret, struct ts_err *err);

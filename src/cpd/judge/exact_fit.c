@@ -267,8 +267,8 @@ static int give_index(struct target *t, uint64_t index, const double *row, struc
     return rc;
 }
 
-/* *ret := the index of each row of the model, NULL if row i is index i. *used := 1 if the model's
- * rows are the tensor's used slices in order. TS_EARG if the shapes differ. */
+/* ret := the index of each row of the model, NULL if row i is index i. *used := 1 if the model's
+ * rows are the tensor's used slices in order. Returns TS_EARG if the shapes differ. */
 static int model_index(const struct sums *s, uint32_t mode, uint64_t **ret, int *used,
                        struct ts_err *err)
 {
@@ -412,20 +412,20 @@ static int inner_product(struct sums *s, struct twice *ret, struct ts_err *err)
 
 /* ---- the result ---- */
 
-/* Expected rounding error of a sum of n terms, in units of one rounding, if signs are random. Up to
- * LONGEST_SUM terms are added one by one, and then the sums of such groups. */
+/* Returns the expected rounding error of a sum of n terms, in units of one rounding, if signs are
+ * random. Up to LONGEST_SUM terms are added one by one, and then the sums of such groups. */
 static double sum_roundings(double n)
 {
     return sqrt(fmin(n, LONGEST_SUM)) + sqrt(n / LONGEST_SUM);
 }
 
-/* Expected relative error of |X|^2 in the header. */
+/* Returns the expected relative error of the |X|^2 that the header has. */
 static double norm_error(const struct sums *s)
 {
     return ROUNDING * (4 + sum_roundings((double)s->conf->tensor->nnz));
 }
 
-/* Expected error of |X - M|^2. */
+/* Returns the expected error of |X - M|^2. */
 static double square_error(const struct sums *s, double norm, double model_size)
 {
     const struct ts_tensor *t = s->conf->tensor;

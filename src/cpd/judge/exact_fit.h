@@ -56,12 +56,12 @@ struct ts_exact_fit {
     double error;      /* estimate: the fit is within this of the exact one */
 };
 
-/* The mode whose MTTKRP is computed: the mode with the fewest rows, because the model's factor of
- * this mode stays in memory. */
+/* Returns the mode whose MTTKRP is computed: the mode with the fewest rows, because the model's
+ * factor of this mode stays in memory. */
 uint32_t ts_exact_fit_mode(const struct ts_tensor *t);
 
-/* Memory that ts_exact_fit_run allocates besides backend and feed. Most of it is for the rows of
- * ts_exact_fit_mode. */
+/* Returns the bytes that ts_exact_fit_run allocates besides backend and feed. Most of them are for
+ * the rows of ts_exact_fit_mode. */
 uint64_t ts_exact_fit_bytes(const struct ts_tensor *t, const struct ts_model *model);
 
 int ts_exact_fit_run(const struct ts_exact_fit_conf *conf, struct ts_exact_fit *ret,

@@ -15,7 +15,7 @@
 #include "model/kruskal_sums.h"
 #include "stream/comm.h"
 
-/* Partitions of the largest slab. */
+/* Returns the number of partitions of the largest slab. */
 static uint64_t slab_partitions(const struct ts_dense *d)
 {
     return (ts_dense_most_bytes(d) / d->cell_bytes + TS_PARTITION_NNZ - 1) / TS_PARTITION_NNZ;

@@ -79,7 +79,8 @@ struct ts_score {
     struct ts_backend_times times;
 };
 
-/* Memory besides backend and feed. threads: those of the backend; n_ranks: 1 without a comm. */
+/* Returns the bytes that ts_score_run needs besides backend and feed. threads: those of the
+ * backend; n_ranks: 1 without a comm. */
 uint64_t ts_score_bytes(const struct ts_tensor *t, uint32_t mode, uint32_t rank, uint32_t threads,
                         uint32_t n_ranks, uint32_t top, int slices);
 

@@ -77,7 +77,7 @@ struct ts_scoring {
 
 /* ---- score_rows.c ---- */
 
-/* Number of rows that are copied at a time. */
+/* Returns the number of rows that are copied at a time. */
 uint64_t ts_score_chunk_rows(uint32_t rank);
 
 /* Copies the model's rows into the backend. Rows of the tensor that the model lacks become
@@ -98,7 +98,7 @@ int ts_score_gather_slices(struct ts_scoring *s, struct ts_err *err);
 
 /* ---- score_largest.c ---- */
 
-/* Bytes for the largest residuals of n_ranks ranks, each with `threads` threads. */
+/* Returns the bytes for the largest residuals of n_ranks ranks, each with `threads` threads. */
 uint64_t ts_score_large_bytes(const struct ts_tensor *t, uint32_t threads, uint32_t n_ranks,
                               uint32_t top);
 

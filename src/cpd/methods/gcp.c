@@ -154,7 +154,7 @@ static int is_logarithm(int kind)
     return kind != TS_GCP_NONE && ts_loss_of(kind)->logarithm_of != NULL;
 }
 
-/* The value that a random start should have on average. */
+/* Returns the value that a random start should have on average. */
 static double start_value(const struct ts_init_conf *c)
 {
     const struct ts_loss *loss = ts_loss_of(c->spec->loss);
@@ -164,7 +164,7 @@ static double start_value(const struct ts_init_conf *c)
     return loss->constant != NULL ? loss->constant(mean, c->spec->loss_at) : mean;
 }
 
-/* The factor by which random entries, which are 1/2 on average, are multiplied to get this
+/* Returns the factor by which random entries, which are 1/2 on average, are multiplied to get this
  * value. */
 static double start_scale(const struct ts_init_conf *c)
 {
@@ -173,7 +173,7 @@ static double start_scale(const struct ts_init_conf *c)
     return pow(fabs(start_value(c)) / of_random, 1.0 / order);
 }
 
-/* The only sign that entries of the mode may have, or 0 if they may have both. */
+/* Returns the only sign that entries of the mode may have, or 0 if they may have both. */
 static int only_sign(const struct ts_spec *spec, uint32_t mode)
 {
     const struct ts_constraint *c = &spec->mode[mode];
@@ -223,7 +223,7 @@ int ts_gcp_lost_sign(const struct ts_tensor *t, const struct ts_spec *spec, doub
 
 struct start {
     int logarithm, positive; /* positive: negative entries become 0, as in a start that is given */
-    int constant;            /* the first component is the average value */
+    int constant;            /* 1: the first component is the average value */
     /* scale: factor for all entries; first: entries of the first component, if `constant` */
     double scale, first;
 };
@@ -368,7 +368,7 @@ double ts_gcp_objective(const struct ts_solver *a)
     return sum;
 }
 
-/* Number of cells that count. */
+/* Returns the number of cells that count. */
 static double cells_of(const struct ts_solver *a)
 {
     const struct ts_gcp *g = a->own;

@@ -29,8 +29,8 @@ static struct ts_method_bytes bytes(const struct ts_tensor *t, uint32_t rank,
 
 /* ---- modes ---- */
 
-/* Number of columns to sample for a mode: about PER_NONZERO cells for each nonzero, at least
- * LEAST_DRAWN and at most ts_descent_most columns. */
+/* Returns the number of columns to sample for a mode: about PER_NONZERO cells for each nonzero, at
+ * least LEAST_DRAWN and at most ts_descent_most columns. */
 static uint32_t columns_drawn(const struct ts_tensor *t, uint32_t mode, uint32_t rank)
 {
     const double rows = (double)t->mode[mode].disk.n_rows;

@@ -28,7 +28,7 @@ struct ts_gcp {
     uint32_t idle;      /* number of latest sweeps in a row in which the objective hardly fell */
 };
 
-/* Bytes of n moments, for all modes together. */
+/* Returns the bytes of n moments, for all modes together. */
 uint64_t ts_gcp_moments_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                               uint32_t n);
 
@@ -48,7 +48,7 @@ int ts_gcp_start(struct ts_solver *a, struct ts_err *err);
  * draws and cells. */
 struct ts_descent ts_gcp_descent(const struct ts_solver *a, uint32_t mode);
 
-/* The root mean square of the entries of a factor. */
+/* Returns the root mean square of the entries of a factor. */
 double ts_gcp_size(const struct ts_solver *a, uint32_t mode);
 
 /* Fills the request for the pass over a->product. Where a->at is TS_SOLVER_AGAIN, the pass sums the
@@ -59,8 +59,8 @@ int ts_gcp_request(struct ts_solver *a, const struct ts_descent *descent, struct
 /* To be called after the pass that sums the loss: sets kept, held and zeros from its sums. */
 int ts_gcp_sum_up(struct ts_solver *a, struct ts_err *err);
 
-/* The objective, and the share of the deviance that the model explains, both from kept and
- * zeros. */
+/* Return the objective, and the share of the deviance that the model explains. Both are computed
+ * from kept and zeros. */
 double ts_gcp_objective(const struct ts_solver *a);
 double ts_gcp_fit(const struct ts_solver *a);
 int ts_gcp_tell(struct ts_solver *a);

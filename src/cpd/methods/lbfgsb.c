@@ -84,7 +84,7 @@ static struct ts_method_bytes bytes(const struct ts_tensor *t, uint32_t rank,
     };
 }
 
-/* Number of sampled unlisted cells: a power of four, at least four for each nonzero. */
+/* Returns the number of sampled unlisted cells: a power of four, at least four for each nonzero. */
 static uint64_t cells_drawn(const struct ts_tensor *t)
 {
     uint64_t n = UINT64_C(1) << 14;
@@ -174,8 +174,8 @@ static int is_free(const struct work *w, uint32_t m, uint64_t i)
     return !((x <= w->lower[m] && g > 0) || (x >= w->upper[m] && g < 0));
 }
 
-/* Entry i of mode m after a step of length w->x from the point along the direction: clamped to the
- * bounds, and rounded to the precision of the factors. */
+/* Returns entry i of mode m after a step of length w->x from the point along the direction. It is
+ * clamped to the bounds, and rounded to the precision of the factors. */
 static double trial(const struct work *w, uint32_t m, uint64_t i)
 {
     const double x = moment(w, POINT, m, i) + w->x * w->l->direction[w->l->at[m] + i];
@@ -318,7 +318,8 @@ static double dot(struct work *w, uint32_t which)
     return sum_spans(w, dot_direction);
 }
 
-/* The length of a first step. squares: sums of squares of the gradient and of the factors. */
+/* Returns the length of a first step. squares: sums of squares of the gradient and of the
+ * factors. */
 static double first_length(const double *squares)
 {
     const double size = squares[1] > 0 ? FIRST * sqrt(squares[1]) : 1;

@@ -59,9 +59,9 @@ struct ts_method {
     /* the method supports weights of cells; without it, tensors with weights are refused */
     int takes_weights;
 
-    int holds_out; /* the method supports held-out cells: it computes the error at them */
+    int holds_out; /* 1: the method supports held-out cells: it computes the error at them */
 
-    int holds_out_asked; /* cells are held out only if the specification asks for it */
+    int holds_out_asked; /* 1: cells are held out only if the specification asks for it */
 
     /* the fit uses sums over cells, which may be 0 although the nonzeros are not */
     int judged_by_cells;
@@ -147,7 +147,7 @@ struct ts_method {
 #define TS_METHOD_DECLARE(name) extern const struct ts_method ts_##name;
 TS_METHODS(TS_METHOD_DECLARE)
 
-/* The method of a specification. The specification may be NULL, here and below. */
+/* Returns the method of a specification, which may be NULL here and below. */
 const struct ts_method *ts_method_of(const struct ts_spec *spec);
 
 /* Calls lost_sign of the method. *mean is set if the result is not 0. */

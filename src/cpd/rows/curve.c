@@ -73,7 +73,7 @@ static int is_kinked(const struct ts_curve *c)
     return c->l1 > 0 && c->lower < 0 && c->upper > 0;
 }
 
-/* The derivative of the l1 term for an entry in this place. */
+/* Returns the derivative of the l1 term for an entry in this place. */
 static double l1_slope(const struct ts_curve *c, enum place place)
 {
     if (is_kinked(c))
@@ -168,7 +168,7 @@ struct step {
     /* change of the objective: as the gradient predicts, and the actual one */
     double promise, change;
     double length; /* squared length of the step */
-    int whole;     /* the step reaches the target in all entries */
+    int whole;     /* 1: the step reaches the target in all entries */
 };
 
 /* trial := x moved by `part` of the way to the target, kept within bounds. If across is set,

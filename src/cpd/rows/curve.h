@@ -59,8 +59,8 @@ double ts_curve_solve(const struct ts_curve *c);
 void ts_curve_eliminate(uint64_t n, double least, double instead, double *diagonal, double *one,
                         double *two, double *x);
 
-/* The sum of squares of the second differences of x. They are stored in bend from index 2 on,
- * unless bend is NULL. */
+/* Returns the sum of squares of the second differences of x. They are stored in bend from index 2
+ * on, unless bend is NULL. */
 double ts_curve_bends(uint64_t n, const double *x, double *bend);
 
 /* Entries (i, i), (i, i - 1) and (i, i - 2) of D' D; 0 outside of the matrix. */

@@ -39,14 +39,14 @@ struct ts_row_columns {
     uint64_t bytes;
 };
 
-/* Number of rows that are copied at a time. */
+/* Returns the number of rows that are copied at a time. */
 uint64_t ts_row_columns_chunk(uint32_t rank);
 
-/* Most memory that ts_row_columns_open takes for a mode. */
+/* Returns the most bytes that ts_row_columns_open allocates for a mode. */
 uint64_t ts_row_columns_bytes(const struct ts_tensor *t, uint32_t mode, uint32_t rank,
                               uint64_t of_span, uint64_t of_rows);
 
-/* The position of row i in a column of `a`. */
+/* Returns the position of row i in a column of `a`. */
 static inline uint64_t ts_row_columns_place(const struct ts_row_columns *c, uint64_t row)
 {
     return c->index == NULL ? row : c->index[row] - c->first;
@@ -61,7 +61,7 @@ void ts_row_columns_close(struct ts_row_columns *c);
 int ts_row_columns_get(struct ts_row_columns *c, struct ts_err *err);
 int ts_row_columns_put(struct ts_row_columns *c, struct ts_err *err);
 
-/* TS_ELIMIT if the matrix G of the task is not finite. */
+/* Returns TS_ELIMIT if the matrix G of the task is not finite. */
 int ts_row_columns_check(const struct ts_row_task *task, struct ts_err *err);
 
 /* ret := the identity, rank x rank. With it as the matrix, `solve` of a backend stores the MTTKRP

@@ -49,14 +49,14 @@ struct ts_row_maker {
 #define TS_ROW_MAKER_DECLARE(NAME, name) extern const struct ts_row_maker ts_rows_##name;
 TS_ROW_MAKERS(TS_ROW_MAKER_DECLARE)
 
-/* The maker of a kind of update. NULL: a backend computes it. */
+/* Returns the maker of a kind of update, or NULL if a backend computes it. */
 const struct ts_row_maker *ts_row_maker_of(enum ts_row_kind kind);
 
-/* TS_EARG if some mode cannot have the rows that the specification asks for. */
+/* Returns TS_EARG if some mode cannot have the rows that the specification asks for. */
 int ts_row_makers_check(const struct ts_tensor *t, uint32_t rank, const struct ts_spec *spec,
                         struct ts_err *err);
 
-/* Memory that the makers need: the most that any mode takes. spec may be NULL. */
+/* Returns the bytes that the makers allocate: the most that any mode takes. spec may be NULL. */
 uint64_t ts_row_makers_bytes(const struct ts_tensor *t, uint32_t rank, const struct ts_spec *spec);
 
 #endif

@@ -196,7 +196,7 @@ static void eliminate(const struct smooth *s, double d, uint64_t from, const str
                        band->diagonal + from, band->one + from, band->two + from, band->x + from);
 }
 
-/* A line over all indices, from -1 to 1. */
+/* Returns entry i of a line over all indices, from -1 at the first to 1 at the last. */
 static double line(const struct smooth *s, uint64_t i)
 {
     return 2 * (double)i / (double)(s->span - 1) - 1;
@@ -320,7 +320,7 @@ static double turn_back(const struct smooth *s, uint64_t row, double *m)
     return sum;
 }
 
-/* The sum over columns of the squared second difference of rows i, i - 1 and i - 2. */
+/* Returns the sum over columns of the squared second difference of rows i, i - 1 and i - 2. */
 static double bend_of(const double *const row[3], uint32_t rank)
 {
     double sum = 0;

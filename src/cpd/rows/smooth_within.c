@@ -167,8 +167,8 @@ static void lay_out(struct within *w)
         w->is_row[ts_row_columns_place(k, row)] = 1;
 }
 
-/* The rounding of large entries may bend more than the curve does. So the penalty is computed from
- * the rows as the backend stores them. */
+/* Computes the rows, and the penalty from the rows as the backend stores them: the rounding of
+ * large entries may bend more than the curve does. */
 static int make(const struct ts_row_task *task, struct ts_err *err)
 {
     const struct ts_constraint *mode = &task->init->spec->mode[task->mode];

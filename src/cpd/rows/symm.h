@@ -50,7 +50,7 @@ int ts_symm_pinv_portable(uint32_t n, const double *v, double cut,
  * eigenvectors. */
 int ts_symm_eigen(uint32_t n, const double *v, double *d, double *z, struct ts_err *err);
 
-/* Bytes of memory that a call allocates and frees. */
+/* Returns the bytes that a call allocates and frees. */
 uint64_t ts_symm_bytes(uint32_t n);
 
 #endif

@@ -49,7 +49,7 @@ PART double dot_end(const double s[4], uint32_t n_more, const double *a, const d
     return (s0 + s1) + (s2 + s3);
 }
 
-/* The largest sum of magnitudes in a column. */
+/* Returns the largest sum of magnitudes in a column. */
 PART double norm1(uint32_t n, const double *a)
 {
     const vec_bits magnitude = { INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX };

@@ -270,7 +270,7 @@ PART void add_up(struct eigen *g, double cut, double by, double *ret)
         }
 }
 
-/* The largest magnitude of n entries; infinite if an entry is not finite. */
+/* Returns the largest magnitude of n entries; infinite if an entry is not finite. */
 PART double largest(size_t n, const double *v)
 {
     double most = 0;

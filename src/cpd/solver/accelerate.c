@@ -21,7 +21,7 @@ struct ts_accelerate {
     uint32_t order, rank, modes; /* modes: bit m is set if the factor of mode m is stored */
     int lengths;                 /* 1: lengths of columns matter (ts_spec_lengths) */
     struct ts_disk_accelerate pace;
-    int kept; /* `before` and `lambda` hold factors and weights */
+    int kept; /* 1: `before` and `lambda` hold factors and weights */
     /* by mode: rows of the factor that the last sweep started from, in the precision of the run */
     void *before[TS_MAX_ORDER];
     uint64_t bytes[TS_MAX_ORDER]; /* by mode: bytes of `before` */

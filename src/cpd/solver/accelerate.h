@@ -41,12 +41,12 @@
 
 struct ts_accelerate;
 
-/* TS_EARG if the specification (may be NULL) cannot be accelerated. Extrapolated factors must meet
- * the constraints, and orthonormal columns would not. Methods other than least squares of all cells
- * choose their steps themselves. */
+/* Returns TS_EARG if the specification (may be NULL) cannot be accelerated. Extrapolated factors
+ * must meet the constraints, and orthonormal columns would not. Methods other than least squares of
+ * all cells choose their steps themselves. */
 int ts_accelerate_check(const struct ts_spec *spec, uint32_t order, struct ts_err *err);
 
-/* Bytes of the factors B. */
+/* Returns the bytes of the factors B. */
 uint64_t ts_accelerate_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                              const struct ts_spec *spec);
 

@@ -20,8 +20,8 @@
 
 struct ts_best;
 
-/* Bytes of the copy. They are 0 if the specification (may be NULL) does not ask for the best
- * model. */
+/* Returns the bytes of the copy. They are 0 if the specification (may be NULL) does not ask for the
+ * best model. */
 uint64_t ts_best_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                        const struct ts_spec *spec);
 
@@ -34,7 +34,7 @@ void ts_best_free(struct ts_best *b); /* b may be NULL */
 int ts_best_take(struct ts_best *b, const struct ts_solver_sweep *s, const double *lambda,
                  const double *gram, struct ts_err *err);
 
-/* The sweep of the copy, from 1. 0: there is no copy yet. */
+/* Returns the sweep of the copy, from 1, or 0 if there is no copy yet. */
 uint32_t ts_best_sweep(const struct ts_best *b);
 
 /* Writes the figures of the copy into the result, except for how the run ended. Also writes the

@@ -32,7 +32,7 @@ static uint32_t gram_pieces(uint32_t rank)
     return n > MOST_PIECES ? MOST_PIECES : n < LEAST_PIECES ? LEAST_PIECES : n;
 }
 
-/* The first row of piece p, if n rows are divided into n_pieces; n for p = n_pieces. */
+/* Returns the first row of piece p, if n rows are divided into n_pieces; n for p = n_pieces. */
 static uint64_t piece_first(uint64_t n, uint32_t n_pieces, uint32_t p)
 {
     return n / n_pieces * p + n % n_pieces * p / n_pieces;
@@ -66,7 +66,7 @@ static void mirror(uint32_t rank, double *gram)
 }
 
 /* gram := the Gram matrix of n drawn rows, with indices index[0..n-1], or 0..n-1 if index is NULL.
- * Both triangles are set. TS_ESTOP if the user stops it. */
+ * Both triangles are set. Returns TS_ESTOP if the user stops it. */
 static int draw_gram(const struct ts_init_conf *c, uint32_t mode, const uint64_t *index, uint64_t n,
                      double *gram, struct ts_err *err)
 {

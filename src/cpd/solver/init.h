@@ -48,17 +48,17 @@ struct ts_init_conf {
     const volatile sig_atomic_t *own_stop;
 };
 
-/* TS_EARG if the start cannot be used. A model must have the tensor's order, the rank, and in each
- * mode as many rows as the mode has indices or used indices. If some mode is fixed, its rows matter
- * in fixed modes alone. nvecs cannot be combined with a loss of losses.def. Reads only tensor,
- * rank, model, nvecs and spec of conf. */
+/* Returns TS_EARG if the start cannot be used. A model must have the tensor's order, the rank, and
+ * in each mode as many rows as the mode has indices or used indices. If some mode is fixed, its
+ * rows matter in fixed modes alone. nvecs cannot be combined with a loss of losses.def. Reads only
+ * tensor, rank, model, nvecs and spec of conf. */
 int ts_init_check(const struct ts_init_conf *conf, struct ts_err *err);
 
-/* The most bytes that ts_init_mode allocates while it runs. */
+/* Returns the most bytes that ts_init_mode allocates while it runs. */
 uint64_t ts_init_bytes(const struct ts_tensor *t, uint32_t rank);
 
-/* Number of rows in the random start of a mode: one for each index, or for each used slice if only
- * used slices count. */
+/* Returns the number of rows in the random start of a mode: one for each index, or for each used
+ * slice if only used slices count. */
 uint64_t ts_init_rows(const struct ts_tensor *t, uint32_t mode);
 
 /* Writes the start, as float64, to init.ktensor beside the result. Rows are those of ts_init_rows
@@ -71,7 +71,7 @@ int ts_init_save(const struct ts_init_conf *conf, struct ts_model_out *out, stru
  * random numbers that a loss has scaled. */
 int ts_init_is_computed(const struct ts_init_conf *conf);
 
-/* The fewest bytes that a mode can take in this file. */
+/* Returns the fewest bytes that a mode can take in this file. */
 double ts_init_save_bytes(const struct ts_init_conf *conf, uint32_t mode);
 
 /* Sets *gram to the Gram matrix of the rows in the backend. It has the bits of a start that is read

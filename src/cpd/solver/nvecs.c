@@ -70,7 +70,7 @@ struct step {
     /* columns from `kept` on are drawn from [0, 1) over the root of the number of rows */
     int rest;
     const double *q; /* rows are multiplied by this matrix; or NULL */
-    int positive;    /* negative entries become 0 */
+    int positive;    /* 1: negative entries become 0 */
 };
 
 static void change_row(const struct nvecs *s, uint32_t mode, const struct step *step,

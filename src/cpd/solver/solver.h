@@ -138,7 +138,7 @@ struct ts_solver_rows {
     const struct ts_backend *backend;
     void *be;
     uint32_t rank; /* columns of the backend's factors */
-    int mean;      /* one more column follows, for the component that is the subtracted mean */
+    int mean;      /* 1: one more column follows, for the component that is the subtracted mean */
     uint32_t minus_mode; /* that column is all -1 in this mode, and all 1 in the others */
 };
 
@@ -158,12 +158,12 @@ struct ts_solver_result {
     double objective;                     /* of the last sweep, as in struct ts_solver_sweep */
     double log_likelihood, kkt;           /* of the last sweep, as in struct ts_solver_sweep */
     double rmse, held_out, held_out_loss; /* of the last sweep, as in struct ts_solver_sweep */
-    int overfits; /* the run ended because the error at held-out cells did not fall (patience) */
+    int overfits; /* 1: the run ended because the error at held-out cells did not fall (patience) */
     uint32_t n_dead;
     uint32_t n_dead_start; /* number of these that were zero in a given start, at most */
-    int constrained;       /* some mode has a constraint */
+    int constrained;       /* 1: some mode has a constraint */
     uint32_t sweeps;
-    int converged; /* the run met the tolerance `tol` */
+    int converged; /* 1: the run met the tolerance `tol` */
     /* the run ended because the rest of |X - model| is rounding errors; `converged` is 0 then */
     int exact;
     /* with exact: the rounding errors are those of float32 (TS_REST_ENTRIES), so 1 - fit may be
@@ -171,18 +171,18 @@ struct ts_solver_result {
     int rounded;
 };
 
-/* The most memory that a run takes besides backend and feed. It is for Gram matrices, their
- * products and inverses, and the start. A start of singular vectors takes no more than a random
- * one. */
+/* Returns the most bytes that a run takes besides backend and feed. They are for Gram matrices,
+ * their products and inverses, and the start. A start of singular vectors takes no more than a
+ * random one. */
 static inline uint64_t ts_solver_bytes(const struct ts_tensor *t, uint32_t rank)
 {
     return 8 * ((t->order + 2) * (uint64_t)rank * rank + 2 * (uint64_t)rank) + ts_symm_bytes(rank) +
            ts_init_bytes(t, rank);
 }
 
-/* TS_EARG if conf->from is not a state of this run, or is a state of its end. Reads init.tensor,
- * init.rank, init.spec, precision, accelerate and iters of conf alone. ts_solver_run makes the same
- * check. */
+/* Returns TS_EARG if conf->from is not a state of this run, or is a state of its end. Reads
+ * init.tensor, init.rank, init.spec, precision, accelerate and iters of conf alone. ts_solver_run
+ * makes the same check. */
 int ts_solver_check_from(const struct ts_solver_conf *conf, struct ts_err *err);
 
 int ts_solver_run(const struct ts_solver_conf *conf, struct ts_solver_result *ret,

@@ -85,7 +85,7 @@ int ts_solver_fit_of_kept(struct ts_solver *a, double listed, double *ret, struc
     return rc;
 }
 
-/* The norm of component r. a->v must be the product of the Gram matrices of all modes. */
+/* Returns the norm of component r. a->v must be the product of the Gram matrices of all modes. */
 static double component_norm(const struct ts_solver *a, uint32_t r)
 {
     return a->lambda[r] * sqrt(a->v[(size_t)r * a->rank + r]);
@@ -96,9 +96,9 @@ int ts_solver_fit_is_rounded(const struct ts_solver *a)
     return a->conf->precision == TS_FLOAT32 && !ts_rest_fits(a->conf->init.tensor, a->rank);
 }
 
-/* The error of the squared residual that rounding may cause: relative to the square of the sizes of
- * all terms, 64 epsilons of float64, or one epsilon of float32 if the last product was rounded to
- * float32. */
+/* Returns the error of the squared residual that rounding may cause: relative to the square of the
+ * sizes of all terms, 64 epsilons of float64, or one epsilon of float32 if the last product was
+ * rounded to float32. */
 static double rounding(const struct ts_solver *a, int is_float32)
 {
     double size = ts_tensor_listed_norm(a->conf->init.tensor);
@@ -149,7 +149,7 @@ double ts_solver_fit_trace(const struct ts_solver *a, uint32_t mode)
     return sum;
 }
 
-/* The penalty of a mode except for its l2, from the sum `size` over its factor. */
+/* Returns the penalty of a mode except for its l2, from the sum `size` over its factor. */
 static double penalty(const struct ts_constraint *c, double size)
 {
     if (c->l1 > 0 && c->smooth > 0)
@@ -157,7 +157,7 @@ static double penalty(const struct ts_constraint *c, double size)
     return c->l1 > 0 ? c->l1 * size : c->smooth > 0 ? 0.5 * c->smooth * size : 0;
 }
 
-/* The objective, with |X - model|^2 = left. */
+/* Returns the objective, with |X - model|^2 = left. */
 static double objective(const struct ts_solver *a, double left)
 {
     double sum = 0.5 * (left < 0 ? 0 : left);

@@ -11,8 +11,8 @@
 
 struct member {
     struct ts_solver *run;    /* the run; `ended` may free it */
-    int over;                 /* the run has ended or failed */
-    int waits;                /* the run waits for a pass */
+    int over;                 /* 1: the run has ended or failed */
+    int waits;                /* 1: the run waits for a pass */
     struct ts_request wanted; /* the run's request for the next pass */
     uint64_t wanted_ns;       /* time at which the run began to wait */
 };

@@ -26,7 +26,7 @@ static uint32_t sign_mode(const struct ts_solver *a)
     return ret;
 }
 
-/* The first mode whose columns may have any length; the order if there is none. */
+/* Returns the first mode whose columns may have any length, or the order if there is none. */
 static uint32_t free_mode(const struct ts_solver *a)
 {
     uint32_t m = 0;

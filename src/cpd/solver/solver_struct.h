@@ -47,13 +47,13 @@ struct ts_solver {
     double inner;       /* <X, model> after the last mode */
     double watched;     /* <X, model> after another mode, if each mode reports the objective */
     double model, left; /* |model|^2; and |X - model|^2, which includes rounding errors */
-    int exact;          /* after the last sweep, |X - model| was nothing but rounding errors */
-    int wide; /* factors are float32, but the product of the last mode is summed in float64 */
+    int exact;          /* 1: after the last sweep, |X - model| was nothing but rounding errors */
+    int wide; /* 1: factors are float32, but the product of the last mode is summed in float64 */
     const struct ts_spec *spec; /* ts_spec_plain, unless the run has constraints */
-    int constrained;            /* the specification is not ts_spec_plain */
+    int constrained;            /* 1: the specification is not ts_spec_plain */
     uint32_t n_dead_start;      /* components of a given start that are zero in some mode */
-    int penalty;                /* some mode has a penalty */
-    int balanced;               /* lengths of columns matter, so they are kept between modes */
+    int penalty;                /* 1: some mode has a penalty */
+    int balanced;               /* 1: lengths of columns matter, so they are kept between modes */
     double held_best;           /* the least error at held-out cells of all sweeps so far */
     uint64_t held_since;        /* number of sweeps after the one with that error */
     /* Number of nonzeros, or sum of their weights: of those that are fitted, and of those that are
@@ -80,20 +80,20 @@ struct ts_solver {
 
     /* purpose of the product that is needed next, or was computed last */
     enum ts_solver_at at;
-    int sweeping;      /* a sweep has begun; `mode` is its current mode */
+    int sweeping;      /* 1: a sweep has begun; `mode` is its current mode */
     uint32_t mode;     /* the current mode, or the one at which the next sweep begins */
     uint32_t product;  /* mode of the next product, or of the last one */
     uint64_t begun_ns; /* time at which the preparation of the product began */
     struct ts_row_update update;
     struct ts_row_sums sums;
-    int singular; /* the Gram product of the mode is singular */
-    int solved;   /* the pass computed the rows and their sums, too */
+    int singular; /* 1: the Gram product of the mode is singular */
+    int solved;   /* 1: the pass computed the rows and their sums, too */
     struct ts_backend_times times;
 };
 
 /* ---- solver_product.c ---- */
 
-/* The kind of update for the rows of a mode. */
+/* Returns the kind of update for the rows of a mode. */
 enum ts_row_kind ts_solver_kind(const struct ts_solver *a, uint32_t mode);
 
 /* Begins the product of a mode, for an update of this kind: that of the mode, or TS_ROW_KEEP if
@@ -169,20 +169,20 @@ void ts_solver_multiply_grams(struct ts_solver *a, uint32_t skip);
 /* x(i, j) *= scale[i] * scale[j], for x of rank x rank */
 void ts_solver_scale_both(const struct ts_solver *a, double *x);
 
-/* The sum of squares of a factor's entries. */
+/* Returns the sum of squares of a factor's entries. */
 double ts_solver_fit_trace(const struct ts_solver *a, uint32_t mode);
 
 /* |model|^2; a->v is overwritten. */
 double ts_solver_fit_model_square(struct ts_solver *a);
 
-/* The fit after the last mode of a sweep. */
+/* Returns the fit after the last mode of a sweep. */
 double ts_solver_fit_now(struct ts_solver *a);
 
-/* The fit after the last mode of a sweep, with |X|^2 = square. */
+/* Returns the fit after the last mode of a sweep, with |X|^2 = square. */
 double ts_solver_fit_of(struct ts_solver *a, double square);
 int ts_solver_fit_is_rounded(const struct ts_solver *a);
-/* The fit of a model with held-out cells. listed: the sum of squares of the other nonzeros, each
- * squared by itself even if a cell has several. */
+/* Sets *ret to the fit of a model with held-out cells. listed: the sum of squares of the other
+ * nonzeros, each squared by itself even if a cell has several. */
 int ts_solver_fit_of_kept(struct ts_solver *a, double listed, double *ret, struct ts_err *err);
 int ts_solver_fit_nothing_left(const struct ts_solver *a);
 /* Fails with TS_ELIMIT. The message has the reason why the fit of the sweep is not finite. */
@@ -196,8 +196,8 @@ double ts_solver_fit_objective(const struct ts_solver *a);
 /* 1 - sqrt(2 F) / |X| with the objective F. Without penalties this is the fit. */
 double ts_solver_fit_with_penalty(const struct ts_solver *a);
 
-/* The objective after the mode that was just solved, with inner = <X, model>. Overwrites a->v. In
- * the first sweep it is NaN until all modes were solved whose penalty needs a sum over the
+/* Returns the objective after the mode that was just solved, with inner = <X, model>. Overwrites
+ * a->v. In the first sweep it is NaN until all modes were solved whose penalty needs a sum over the
  * factor. */
 double ts_solver_fit_watched(struct ts_solver *a, double inner);
 uint32_t ts_solver_fit_count_dead(const struct ts_solver *a);
@@ -206,7 +206,7 @@ uint32_t ts_solver_fit_count_dead(const struct ts_solver *a);
 
 void ts_solver_state_count_read(struct ts_solver *a);
 
-/* The state at the beginning of `mode` of `sweep`. */
+/* Returns the state at the beginning of `mode` of `sweep`. */
 struct ts_state ts_solver_state_at(struct ts_solver *a, uint32_t sweep, uint32_t mode,
                                    unsigned flags);
 void ts_solver_state_save(struct ts_solver *a, uint32_t sweep, uint32_t mode);

@@ -49,11 +49,12 @@ int ts_constraint_as_it_is(const struct ts_constraint *c);
  * the same in all cells, so this is |X| / |model| times the root of nnz / cells. */
 int ts_constraint_too_large(double norm, uint64_t nnz, double cells, double model_square);
 
-/* The most rounds of coordinate descent for a mode with n_rows rows: 2 to 5. More rounds make more
- * progress in a sweep, and are worthwhile if the product takes most of the time. On one core, a
- * round over a row costs about rank^2 / 30 ns, and the product rank / 20 ns for each nonzero. About
- * a fifth of the product's time may go into rounds beyond the second. too_large: always 2, because
- * more rounds would choose the components of the run by a start of the wrong size. */
+/* Returns the most rounds of coordinate descent for a mode with n_rows rows: 2 to 5. More rounds
+ * make more progress in a sweep, and are worthwhile if the product takes most of the time. On one
+ * core, a round over a row costs about rank^2 / 30 ns, and the product rank / 20 ns for each
+ * nonzero. About a fifth of the product's time may go into rounds beyond the second. too_large:
+ * always 2, because more rounds would choose the components of the run by a start of the wrong
+ * size. */
 uint32_t ts_constraint_rounds(int too_large, uint32_t order, uint64_t nnz, uint64_t n_rows,
                               uint32_t rank);
 

@@ -27,7 +27,7 @@ struct reader {
     uint32_t named; /* the highest mode that any option names */
 };
 
-/* *ret := the mode number (from 1) at *text, and moves *text past it. TS_EARG unless it is a
+/* ret := the mode number (from 1) at *text, and moves *text past it. Returns TS_EARG unless it is a
  * mode. */
 static int take_mode(const char *option, const char **text, uint32_t *ret, struct ts_err *err)
 {
@@ -201,7 +201,7 @@ struct mode_row {
     size_t text_at; /* offset of the text in struct ts_run_values */
     enum { OF_RUN, IS_WHETHER, IS_PENALTY, IS_BOUNDS } kind;
     size_t at;   /* offset of the member in struct ts_constraint */
-    int is_free; /* an option that names no modes applies to all modes that are not fixed */
+    int is_free; /* 1: an option that names no modes applies to all modes that are not fixed */
 };
 
 #define WHETHER(x, f)                 IS_WHETHER, offsetof(struct ts_constraint, x), f

@@ -30,7 +30,7 @@ struct ts_run_values {
 #include "base/settings.def"
 };
 
-/* Number of models of a run: those of each rank, times the number of ranks. */
+/* Returns the number of models of a run: those of each rank, times the number of ranks. */
 static inline uint32_t ts_run_values_models(const struct ts_run_values *v)
 {
     return v->ranks.n * (v->folds > 0 ? v->folds : v->restarts);

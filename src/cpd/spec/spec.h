@@ -51,7 +51,7 @@ struct ts_spec {
     /* the loss for gradient descent (gcp.h); TS_GCP_NONE: least squares or Poisson */
     int loss;
     double loss_at; /* the parameter of the loss; 0 if it has none */
-    int lbfgsb;     /* with a loss: each step changes all modes at once (lbfgsb.c) */
+    int lbfgsb;     /* 1: with a loss: each step changes all modes at once (lbfgsb.c) */
 
     /* the cells that count */
 #define SETTING(...)
@@ -66,7 +66,7 @@ struct ts_spec {
     int best;
 
     /* the modes */
-    int by_count; /* with observed: l2 counts once for each nonzero of a row */
+    int by_count; /* 1: with observed: l2 counts once for each nonzero of a row */
     struct ts_constraint mode[TS_MAX_ORDER];
 };
 
@@ -155,10 +155,11 @@ enum ts_spec_property {
 /* Bit k: property k holds for the mode, or for all modes. */
 uint32_t ts_spec_properties(const struct ts_spec *spec, uint32_t mode);
 
-/* TS_EARG if two settings exclude each other, or if a setting has an impossible value. */
+/* Returns TS_EARG if two settings exclude each other, or if a setting has an impossible value. */
 int ts_spec_check(const struct ts_spec *spec, uint32_t order, struct ts_err *err);
 
-/* TS_EARG if the specification excludes the property `beside`, which it does not hold itself. */
+/* Returns TS_EARG if the specification excludes the property `beside`, which it does not hold
+ * itself. */
 int ts_spec_check_beside(const struct ts_spec *spec, uint32_t order, enum ts_spec_property beside,
                          struct ts_err *err);
 

@@ -28,7 +28,7 @@ struct ts_checkpoint {
     uint32_t n_past, past_room;
     uint64_t start_ns, run_ns; /* start of this process; time of the processes before it */
     uint64_t due_ns;
-    int saved; /* a state is on disk, whose sweep and mode are saved_sweep and saved_mode */
+    int saved; /* 1: a state is on disk, whose sweep and mode are saved_sweep and saved_mode */
     uint32_t saved_sweep, saved_mode;
     int ended; /* 1: all sweeps are done, but their state is not on disk yet */
     /* extrapolation whose data are part of the state at the end; or NULL */
@@ -57,8 +57,8 @@ struct ts_checkpoint {
 
 /* ---- sizes ---- */
 
-/* Most bytes of factors in a state between two modes. Such a state lacks the factor of the next
- * mode, unless that factor is fixed. */
+/* Returns the most bytes of factors in a state between two modes. Such a state lacks the factor of
+ * the next mode, unless that factor is fixed. */
 static uint64_t factor_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                              const struct ts_spec *spec)
 {
@@ -307,7 +307,7 @@ static int copy_past(struct ts_checkpoint *c, struct ts_err *err)
     return 0;
 }
 
-/* Bytes of all moments: the matrices that a state holds besides the factors. */
+/* Returns the bytes of all moments: the matrices that a state holds besides the factors. */
 static uint64_t moment_bytes(const struct ts_state *s)
 {
     uint64_t n = 0;

@@ -45,7 +45,7 @@ struct ts_checkpoint_conf {
     uint64_t options_bytes;
     /* the state that the run was resumed from, for its history; NULL: the run began anew */
     const struct ts_state *from;
-    int from_here; /* `from` was read from this directory */
+    int from_here; /* 1: `from` was read from this directory */
     void (*warn)(void *ctx,
                  /* called by the thread that calls checkpoint functions; or NULL */
                  const struct ts_err *err);

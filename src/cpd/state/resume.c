@@ -19,7 +19,7 @@
 
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* bytes of rows that are read at a time */
 
-/* TS_EFORMAT if the options in a state have another rank or precision than the state. */
+/* Returns TS_EFORMAT if the options in a state have another rank or precision than the state. */
 static int check_options(const char *path, const struct ts_state *s, struct ts_err *err)
 {
     const char *rank = ts_state_option(s, "rank"), *precision = ts_state_option(s, "precision");
@@ -157,7 +157,8 @@ static int first_index(const struct ts_tensor *t, const struct ts_model *m, uint
     return rc;
 }
 
-/* Reads all rows. TS_EFORMAT if one is missing, or if the start was saved before it was scaled. */
+/* Reads all rows. Returns TS_EFORMAT if one is missing, or if the start was saved before it was
+ * scaled. */
 static int check_rows(const struct ts_resume *r, const struct ts_init_conf *c, struct ts_model *m,
                       struct ts_err *err)
 {

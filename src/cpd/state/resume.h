@@ -21,14 +21,14 @@ struct ts_resume {
     char *dir;              /* X.cp */
     struct ts_open_dir *in; /* the directory of the state: X.cp.partial or X.cp */
     struct ts_state_file *file;
-    int of_result; /* the state is that of X.cp: X.cp.partial has none, or is a leftover */
+    int of_result; /* 1: the state is that of X.cp: X.cp.partial has none, or is a leftover */
     /* code not 0: a later state exists, but is damaged, as the message says */
     struct ts_err damaged;
 };
 
 /* Opens the state to resume from; `name` is X.cp or X.cp.partial. This is the newest whole state of
  * X.cp.partial. It is the state of X.cp instead if X.cp.partial has no state, or if X.cp has
- * already replaced X.cp.partial. TS_EARG if there is no state at all. */
+ * already replaced X.cp.partial. Returns TS_EARG if there is no state at all. */
 int ts_resume_open(const char *name, struct ts_resume *ret, struct ts_err *err);
 void ts_resume_close(struct ts_resume *r); /* r may be all zero */
 

@@ -20,7 +20,8 @@ struct ts_run_dirs {
     struct ts_open_dir *result, *partial; /* NULL: it does not exist, or cannot be opened */
     /* why `result` or `partial` cannot be opened; code 0: the directory does not exist */
     struct ts_err no_result, no_partial;
-    int is_left; /* X.cp.partial is a leftover: the process was killed after X.cp had replaced it */
+    /* 1: X.cp.partial is a leftover: the process was killed after X.cp had replaced it */
+    int is_left;
 };
 
 /* Reads from the directories. It may be called again, and must then discard what it has read

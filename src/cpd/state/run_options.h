@@ -32,11 +32,11 @@ struct ts_run_option {
 /* Option number i of a run, in the order of the text. NULL after the last one. */
 const struct ts_run_option *ts_run_option(uint32_t i);
 
-/* The value of an option in a text, or NULL. */
+/* Returns the value of an option in a text, or NULL. */
 const char *ts_run_options_get(const char *text, uint64_t bytes, const char *name);
 
-/* TS_EFORMAT unless the text of the file `path` consists of options of a run, each once. several: a
- * file of a run of several models, with "version", "checksum" and "xxh3" as well. */
+/* Returns TS_EFORMAT unless the text of the file `path` consists of options of a run, each once.
+ * several: a file of a run of several models, with "version", "checksum" and "xxh3" as well. */
 int ts_run_options_check(const char *path, const char *text, uint64_t bytes, int several,
                          struct ts_err *err);
 

@@ -184,7 +184,7 @@ struct ts_state {
     int constrained;
     struct ts_spec spec;
     double size[TS_MAX_ORDER]; /* see struct ts_disk_constraint */
-    int accelerated;           /* the run is accelerated: the members below are set */
+    int accelerated;           /* 1: the run is accelerated: the members below are set */
     struct ts_disk_accelerate pace;
     double *before; /* rank + order x rank: weights and norms of the sweep before */
     double *best;   /* TS_BEST_NUMBERS + rank + order x rank, if the best factors are kept */
@@ -200,7 +200,7 @@ struct ts_state {
     double *lambda; /* rank: column norms of the mode that was solved last */
     uint64_t part[TS_N_PARTS];
     struct ts_state_past *past; /* sweep - 1 finished sweeps */
-    int figured;                /* `past` has figures for each of its sweeps */
+    int figured;                /* 1: `past` has figures for each of its sweeps */
     struct ts_disk_figures *figures;
     char *options; /* options of the run: strings "name=value", each ended by a NUL */
     uint64_t options_bytes;
@@ -226,7 +226,7 @@ int ts_state_write(const struct ts_state *s, ts_state_rows_fn *rows, void *ctx,
 
 struct ts_state_file;
 
-/* TS_EIO with err->sys ENOENT if the file does not exist. */
+/* Returns TS_EIO with err->sys ENOENT if the file does not exist. */
 int ts_state_open(const char *path, struct ts_state_file **ret, struct ts_err *err);
 
 /* Opens the file NAME of an open directory, and returns 1. Returns 0 if it does not exist. */
@@ -250,11 +250,11 @@ int ts_state_before(const struct ts_state_file *f, uint32_t mode, void *ret, str
 int ts_state_moment(const struct ts_state_file *f, uint32_t which, uint32_t mode, void *ret,
                     struct ts_err *err);
 
-/* TS_EARG if the tensor is not the one of the state; the message says what differs. */
+/* Returns TS_EARG if the tensor is not the one of the state; the message says what differs. */
 int ts_state_check_tensor(const struct ts_state_file *f, const struct ts_tensor *t,
                           struct ts_err *err);
 
-/* The value of an option of the run, or NULL. */
+/* Returns the value of an option of the run, or NULL. */
 const char *ts_state_option(const struct ts_state *s, const char *name);
 
 #endif

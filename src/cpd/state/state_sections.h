@@ -51,10 +51,11 @@ extern const char *const ts_state_sections_name[TS_SECTIONS_NAMED];
  * the moments: "first3", "second3", and so on to "twelfth3", and "best3". */
 void ts_state_sections_factor(enum ts_section what, uint32_t mode, char ret[16]);
 
-/* Bytes of a section, from the other members of the state. `mode` matters only for factors. */
+/* Returns the bytes of a section, computed from the other members of the state. `mode` matters only
+ * for factors. */
 uint64_t ts_state_sections_bytes(const struct ts_state *s, enum ts_section what, uint32_t mode);
 
-/* Bytes of a row of a factor. */
+/* Returns the bytes of a row of a factor. */
 uint64_t ts_state_sections_row(const struct ts_state *s);
 
 static inline uint64_t ts_state_sections_padded(uint64_t bytes)

@@ -83,7 +83,7 @@ static int has_section(const struct ts_state *s, uint32_t what)
            (what == TS_SECTION_BEST && s->spec.best) || (what == TS_SECTION_FIGURES && s->figured);
 }
 
-/* Number of moments of each factor, including the best factors. */
+/* Returns the number of moments of each factor, including the best factors. */
 static uint32_t moments(const struct ts_state *s)
 {
     return ts_spec_moments(&s->spec) + (s->spec.best != 0);

@@ -28,7 +28,7 @@ int ts_dense_cells_run(const struct ts_tensor *t, uint32_t rank, uint32_t thread
                        const struct ts_fmat *factor, const struct ts_weighted *weighted,
                        struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err);
 
-/* Bytes that the pass allocates. */
+/* Returns the bytes that the pass allocates. */
 uint64_t ts_dense_cells_bytes(const struct ts_tensor *t, uint32_t rank, uint32_t threads);
 
 #endif

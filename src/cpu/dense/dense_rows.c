@@ -66,8 +66,9 @@ static uint64_t cells_of_row(const struct ts_tensor *t, uint32_t mode)
     return t->dense->cells / t->dense->array.dim[mode];
 }
 
-/* Number of parts of a row, each with a Gram matrix of its own, so that there are enough parts for
- * all threads. It depends on the tensor and the rank alone. */
+/* Returns the number of parts into which the cells of a row are divided, each with a Gram matrix of
+ * its own, so that there are enough parts for all threads. It depends on the tensor and the rank
+ * alone. */
 static uint32_t parts_of(const struct ts_tensor *t, uint32_t rank, uint32_t mode)
 {
     const uint64_t dim = t->dense->array.dim[mode], cells = cells_of_row(t, mode) / PART_CELLS;
@@ -77,7 +78,7 @@ static uint32_t parts_of(const struct ts_tensor *t, uint32_t rank, uint32_t mode
     return n > 0 ? (uint32_t)n : 1;
 }
 
-/* Number of rows whose Gram matrices are summed at a time. */
+/* Returns the number of rows whose Gram matrices are summed at a time. */
 static uint64_t group_rows(const struct ts_tensor *t, uint32_t rank, uint32_t mode)
 {
     const uint64_t n = matrices(rank), dim = t->dense->array.dim[mode];

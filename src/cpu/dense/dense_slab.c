@@ -169,8 +169,8 @@ static struct gather_task task_of(const struct ts_dense_target *t, uint32_t task
 
 /* ---- prefetching ---- */
 
-/* Number of columns of the panel that begins with column r: two vectors, or one for the last
- * panel. */
+/* Returns the number of columns of the panel that begins with column r: two vectors, or one for the
+ * last panel. */
 static uint32_t panel_cols(const struct ts_dense_product *p, uint32_t r)
 {
     return p->width - r < 2 * p->gemm->lanes ? p->gemm->lanes : 2 * p->gemm->lanes;
@@ -186,7 +186,8 @@ static size_t row_bytes(const struct ts_dense_product *p, const struct ts_slab_v
     return v->part.cols * p->dense->cell_bytes;
 }
 
-/* Address of a cell of the slab. After the last row, it is in the slab that follows in memory. */
+/* Returns the address of a cell of the slab. After the last row, it is in the slab that follows in
+ * memory. */
 static uintptr_t cell_at(const struct ts_dense_product *p, const struct ts_slab_view *v,
                          uint64_t row, uint64_t col)
 {

@@ -39,7 +39,7 @@ uint64_t ts_dense_unknown_bytes(const struct ts_dense_unknown_conf *conf);
 int ts_dense_unknown_find(struct ts_dense_unknown *u, const struct ts_hold_out *hold_out,
                           struct ts_feed *feed, struct ts_err *err);
 
-/* The number of unknown cells in each row of the mode. */
+/* Returns the number of unknown cells in each row of the mode. */
 const uint64_t *ts_dense_unknown_counts(const struct ts_dense_unknown *u, uint32_t mode);
 
 /* Which cells are listed: those in rows first .. end - 1 of a mode that are unknown, or known. Row
@@ -49,7 +49,7 @@ struct ts_dense_wanted {
     uint64_t first, end;
     /* for each row of the mode 1: its known cells are listed; 0: its unknown cells */
     const unsigned char *known;
-    int some_known; /* some of the rows first .. end - 1 have known cells listed */
+    int some_known; /* 1: some of the rows first .. end - 1 have known cells listed */
 };
 
 struct ts_dense_list {

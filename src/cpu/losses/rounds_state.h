@@ -93,7 +93,7 @@ static inline void ts_rounds_add_row(const struct ts_rounds *r, const double *pa
 }
 
 /* ---- rounds_memory.c */
-/* Number of rows whose sums are computed together. */
+/* Returns the number of rows whose sums are computed together. */
 uint64_t ts_rounds_together(uint32_t stride);
 
 /* ---- rounds_rows.c */

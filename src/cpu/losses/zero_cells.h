@@ -13,7 +13,7 @@
 #include "format/tensor.h"
 #include "stream/draws.h"
 
-/* Number of doubles that a call needs as scratch. */
+/* Returns the number of doubles that a call needs as scratch. */
 static inline uint64_t ts_zero_cells_scratch(uint32_t rank)
 {
     return (uint64_t)32 * rank;

@@ -78,7 +78,8 @@ static uint64_t least(uint64_t a, uint64_t b)
 
 /* ---- memory ---- */
 
-/* Number of packed rows for one rank at a time, for a mode of n_rows rows. */
+/* Returns the number of packed rows that are sent to one rank at a time, for a mode of n_rows
+ * rows. */
 static uint64_t stage_rows(uint64_t n_rows, uint32_t n, uint32_t row_bytes)
 {
     const uint64_t most = least(STAGE_BYTES, STAGES_MOST / n) / row_bytes + 1;
@@ -91,7 +92,7 @@ static uint64_t stage_bytes(uint64_t n_rows, uint32_t n, uint32_t row_bytes)
            4 * (n + UINT64_C(1)) * sizeof(uint64_t) + 4 * sizeof(uint64_t);
 }
 
-/* Number of rows in the shards of a mode that the rank reads. */
+/* Returns the number of rows in the shards of a mode that the rank reads. */
 static uint64_t own_rows(const struct ts_mode *mode, uint32_t n, uint32_t rank)
 {
     uint64_t first, end;
@@ -123,15 +124,15 @@ static double group_rows(const struct ts_needs *n, uint32_t mode, uint32_t rank)
     return sum;
 }
 
-/* Cost of packing a row, in bytes that could be sent in this time. */
+/* Returns the cost of packing a row, in bytes that could be sent in this time. */
 static double packing(const struct ts_needs *n)
 {
     return n->conf.stride_bytes * fmax(THREAD_PACKS / n->conf.threads, LEAST_PACKS);
 }
 
-/* Most rows that this rank may need for the rule of needs.h to hold: those that it has itself, and
- * so many others that receiving and unpacking them costs as much as receiving all rows. Groups of
- * rows may add some. */
+/* Returns the most rows that this rank may need for the rule of needs.h to hold: those that it has
+ * itself, and so many others that receiving and unpacking them costs as much as receiving all rows.
+ * Groups of rows may add some. */
 static double most_marks(const struct ts_needs *n, uint32_t mode)
 {
     const double n_rows = (double)n->mode[mode].n_rows;

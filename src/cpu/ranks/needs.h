@@ -36,7 +36,7 @@ struct ts_needs_conf {
     uint32_t threads;
     /* bytes of a row of the factor, without padding and with it */
     uint32_t row_bytes, stride_bytes;
-    int shared;       /* ranks of a machine share one copy of the factors */
+    int shared;       /* 1: ranks of a machine share one copy of the factors */
     uint32_t skipped; /* bit m: there is no pass over mode m */
     /* send rows only to the ranks that need them, even if sending all rows is cheaper */
     int always;
@@ -46,8 +46,8 @@ struct ts_needs_conf {
 int ts_needs_new(const struct ts_needs_conf *conf, struct ts_needs **ret, struct ts_err *err);
 void ts_needs_free(struct ts_needs *n); /* n may be NULL */
 
-/* An upper bound of the memory on one rank. It has a small error, because the rows that a rank
- * updates are known only up to a shard. */
+/* Returns an upper bound of the memory on one rank. It has a small error, because the rows that a
+ * rank updates are known only up to a shard. */
 uint64_t ts_needs_bytes(const struct ts_tensor *t, const struct ts_comm *comm, uint32_t row_bytes);
 
 /* ts_needs_walks returns whether the pass over `mode` that begins must call ts_needs_walk for each

@@ -38,11 +38,12 @@ struct ts_comm *ts_share_comm(const struct ts_share *s);
 /* n + 1 partitions: the first one of each rank, and the end of the last range. */
 const uint64_t *ts_share_cuts(const struct ts_share *s, uint32_t mode);
 
-/* The number of partitions that all ranks have together. */
+/* Returns the number of partitions that all ranks have together. */
 uint64_t ts_share_partitions(const struct ts_share *s, uint32_t mode);
 
-/* The partitions of this rank: begin .. end - 1. ts_share_deal returns an enum ts_deal
- * (stream/feed/feed.h) for each shard. It marks shards that only other ranks compute. */
+/* Sets begin and end: the partitions of this rank are begin .. end - 1. ts_share_deal returns an
+ * enum ts_deal (stream/feed/feed.h) for each shard. It marks shards that only other ranks
+ * compute. */
 void ts_share_range(const struct ts_share *s, uint32_t mode, uint64_t *begin, uint64_t *end);
 uint64_t ts_share_nnz(const struct ts_share *s, uint32_t mode); /* nonzeros of its range */
 const unsigned char *ts_share_deal(const struct ts_share *s, uint32_t mode);
@@ -128,8 +129,8 @@ int ts_share_gather_rows(struct ts_share *s, struct ts_fmat *f, const uint64_t *
 int ts_share_rows_to_first(struct ts_share *s, struct ts_fmat *f, const uint64_t *wanted,
                            struct ts_err *err);
 
-/* The rank that receives rows of `from` for `to`. If ranks of a machine share the matrix, it is a
- * rank on the machine of `to`, or `from` itself if it is on this machine. */
+/* Returns the rank that receives rows of `from` for `to`. If ranks of a machine share the matrix,
+ * it is a rank on the machine of `to`, or `from` itself if it is on this machine. */
 uint32_t ts_share_receiver(const struct ts_share *s, int shared, uint32_t from, uint32_t to);
 
 /* Like ts_share_gather_rows, for an array of elements of `bytes` each. */

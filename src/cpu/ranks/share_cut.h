@@ -18,8 +18,8 @@
 /* Computes cut[0] .. cut[n]: rank r gets partitions cut[r] .. cut[r + 1] - 1. */
 void ts_share_cut(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n, uint64_t *cut);
 
-/* The row, as a fraction, at which a partition is expected to begin, estimated from the shards
- * alone. */
+/* Returns the row, as a fraction, at which a partition is expected to begin. It is estimated from
+ * the shards alone. */
 double ts_share_row_at(const struct ts_mode *mode, uint64_t partition);
 
 /* ts_share_range_of: the partitions of one rank. ts_share_shard_bytes: memory of the shards that it
@@ -28,7 +28,7 @@ void ts_share_range_of(const struct ts_disk_shard *shard, uint64_t n_shards, uin
                        uint32_t rank, uint64_t *begin, uint64_t *end);
 uint64_t ts_share_shard_bytes(const struct ts_tensor *t, int only_mode, uint32_t n, uint32_t rank);
 
-/* The shards that contain partitions of a range: first .. end - 1. */
+/* Sets first and end: shards first .. end - 1 contain partitions of the rank's range. */
 void ts_share_shards_of(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
                         uint32_t rank, uint64_t *first, uint64_t *end);
 
@@ -64,7 +64,7 @@ void ts_share_round(const struct ts_disk_shard *shard, uint64_t n_shards, uint32
 void ts_share_fold(const struct ts_share_row *row, uint32_t n_rows, const uint64_t *cut, uint32_t r,
                    uint64_t *begin, uint64_t *end);
 
-/* The number of the first part of a row, counted as in ts_share_ends. */
+/* Returns the number of the first part of a row, counted as in ts_share_ends. */
 static inline uint64_t ts_share_first_end(const struct ts_share_row *row)
 {
     return row->from == row->to ? 2 * row->first : 2 * row->first - 1;

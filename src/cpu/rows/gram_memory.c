@@ -11,7 +11,7 @@ static uint64_t part_of(uint32_t rank)
     return rank * (rank + UINT64_C(1)) / 2 + rank + 1;
 }
 
-/* Number of float64 for rows that are solved together. */
+/* Returns the number of float64 that rows need which are solved together. */
 static uint64_t systems_size(uint32_t rank)
 {
     if (ts_gram_together_of(rank) == 1)
@@ -19,8 +19,8 @@ static uint64_t systems_size(uint32_t rank)
     return ts_rowblock_systems_size(rank) + (rank + UINT64_C(1)) * TS_ROWBLOCK_SYSTEMS;
 }
 
-/* Number of float64 for a thread: sums, a square matrix, six rows, row products, rows that are
- * solved together, and short rows. It is a multiple of a cache line. */
+/* Returns the number of float64 that a thread needs: sums, a square matrix, six rows, row products,
+ * rows that are solved together, and short rows. It is a multiple of a cache line. */
 static uint64_t thread_size(uint32_t rank, enum ts_precision precision)
 {
     const uint64_t stride = ts_fmat_stride(rank, precision);

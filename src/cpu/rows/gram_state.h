@@ -67,24 +67,24 @@ struct ts_gram_rows {
 
     const struct ts_row_update *update;
     const uint8_t *level;
-    int weights; /* nonzeros have weights */
+    int weights; /* 1: nonzeros have weights */
     struct ts_fmat *out;
 };
 
-/* Number of rows of a Gram matrix in memory: rank, padded to whole tiles and blocks. */
+/* Returns the number of rows of a Gram matrix in memory: rank, padded to whole tiles and blocks. */
 static inline uint32_t ts_gram_square_rows(uint32_t rank)
 {
     return (rank + TS_GRAM_TURNED - 1) / TS_GRAM_TURNED * TS_GRAM_TURNED;
 }
 
-/* Most rows that are solved together. Up to rank TS_GRAM_TOGETHER_RANK, their Gram matrices fit the
- * second-level cache. */
+/* Returns the most rows that are solved together. Up to rank TS_GRAM_TOGETHER_RANK, their Gram
+ * matrices fit the second-level cache. */
 static inline uint32_t ts_gram_together_of(uint32_t rank)
 {
     return rank <= TS_GRAM_TOGETHER_RANK ? TS_ROWBLOCK_SYSTEMS : 1;
 }
 
-/* Number of float64 for the sums of a row: S and m. */
+/* Returns the number of float64 for the sums of a row: S and m. */
 static inline uint64_t ts_gram_sum_size(uint32_t rank, enum ts_precision precision)
 {
     return ts_fmat_stride(rank, precision) * (ts_gram_square_rows(rank) + UINT64_C(1));

@@ -12,7 +12,7 @@
  * h is (m + rho (2 a - v)) (G + rho I)^-1, and the next v is v - a + h. */
 #define PANEL_ROWS (TS_TILE_VECS * TS_LANES)
 
-/* The address of entry r of a unit, for vector k of its rows */
+/* Returns the address of entry r of a unit, for vector k of its rows */
 static inline __attribute__((always_inline)) vec *at(const double *x, uint32_t r, uint32_t k)
 {
     return (vec *)(x + (size_t)r * TS_ROWBLOCK_UNIT) + k;
@@ -89,7 +89,7 @@ find_threshold(uint32_t rank, const double *x, const vec *near, struct threshold
     }
 }
 
-/* An entry of the projected row, the nearest row of nonnegative entries with sum 1. */
+/* Returns an entry of the projected row, the nearest row of nonnegative entries with sum 1. */
 static inline __attribute__((always_inline)) vec nearest(vec x, uint32_t k,
                                                          const struct threshold *t)
 {

@@ -47,7 +47,7 @@ struct ts_rowblock {
     const double *weight;          /* padded: weights of the columns of the old rows */
     const struct ts_rowstep *step; /* padded, with zeros from rank on; NULL: rows are kept */
     int wants_m;                   /* 1: m is to be set; 0: it may stay unset */
-    int simple;                    /* all thresholds are 0, and all upper bounds infinite */
+    int simple;                    /* 1: all thresholds are 0, and all upper bounds infinite */
     uint32_t rounds;
     double *unit; /* TS_ROWBLOCK_PLACES x padded x TS_ROWBLOCK_UNIT: memory for a unit */
     /* for the simplex: (G + rho I)^-1, padded x padded with zeros beyond rank */
@@ -79,7 +79,7 @@ struct ts_rowsystems {
     double *a;    /* result, rank x TS_ROWBLOCK_SYSTEMS */
 };
 
-/* Number of float64 for the Cholesky factor U in panels, and for one row. */
+/* Returns the number of float64 for the Cholesky factor U in panels, and for one row. */
 static inline uint64_t ts_rowblock_systems_size(uint32_t rank)
 {
     const uint64_t n = (rank + TS_ROWBLOCK_SIDE - 1) / TS_ROWBLOCK_SIDE, side = TS_ROWBLOCK_SIDE;
@@ -136,7 +136,7 @@ struct ts_rowblock_ops {
     ts_rowblock_systems_fn *systems;
 };
 
-/* The functions for an instruction set; NULL if this machine or build lacks it. */
+/* Returns the functions for an instruction set, or NULL if this machine or build lacks it. */
 const struct ts_rowblock_ops *ts_rowblock_get(enum ts_isa isa);
 
 #endif

@@ -59,7 +59,7 @@ struct job {
     struct ts_err *err;
 };
 
-/* The number of groups. The bits of results depend on it. */
+/* Returns the number of groups of rows. The bits of results depend on it. */
 static uint64_t groups_of(uint64_t n_rows, uint32_t padded)
 {
     const uint64_t wanted = (n_rows + GROUP_ROWS - 1) / GROUP_ROWS;
@@ -162,8 +162,8 @@ int ts_rowsolve_own(struct ts_rowsolve *s, struct ts_err *err)
     return 0;
 }
 
-/* The first block of group g: the group has blocks group_begin(l, g) .. group_begin(l, g + 1) -
- * 1. */
+/* Returns the first block of group g: the group has blocks group_begin(l, g) .. group_begin(l, g +
+ * 1) - 1. */
 static uint64_t group_begin(const struct layout *l, uint64_t g)
 {
     return l->n_blocks * g / l->groups;

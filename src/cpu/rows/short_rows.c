@@ -18,14 +18,14 @@ static uint64_t sides_of(uint32_t n)
     return (n + TS_GRAM_SIDE - 1) / TS_GRAM_SIDE;
 }
 
-/* Number of tiles in a triangle with `sides` tiles in a row. */
+/* Returns the number of tiles in a triangle with `sides` tiles in a row. */
 static uint64_t tiles(uint64_t sides)
 {
     return sides * (sides + 1) / 2;
 }
 
-/* Most nonzeros of a short row. With more than half as many nonzeros as columns, the normal
- * equations take no longer, and do not wait for the longest of several rows. */
+/* Returns the most nonzeros of a short row. With more than half as many nonzeros as columns, the
+ * normal equations take no longer, and do not wait for the longest of several rows. */
 static uint32_t most_of(uint32_t rank)
 {
     return rank / 2 < TS_GRAM_SHORT ? rank / 2 : TS_GRAM_SHORT;
@@ -36,7 +36,7 @@ static uint64_t k_size(uint32_t rank)
     return tiles(sides_of(most_of(rank))) * TS_GRAM_TILE;
 }
 
-/* Number of float64 for the values of a row. */
+/* Returns the number of float64 for the values of a row. */
 static uint64_t m_size(uint32_t rank)
 {
     return (most_of(rank) + LINE - 1) / LINE * LINE;

@@ -48,7 +48,7 @@ struct ts_short_rows {
     } wait[TS_ROWBLOCK_SYSTEMS];
 };
 
-/* Number of float64 that a struct needs. */
+/* Returns the number of float64 that a struct needs. */
 uint64_t ts_short_rows_size(uint32_t rank);
 
 void ts_short_rows_init(struct ts_short_rows *s, uint32_t rank, const struct ts_gram_ops *ops,

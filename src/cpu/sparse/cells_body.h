@@ -47,8 +47,8 @@ INLINE FOLDED NAME(fold)(VEC x)
 #if defined(TS_HAS_SHUFFLE) && TS_LANES == 16
 #define FOLDS 4u
 
-/* The FOLD sums of four vectors, as NAME(fold) computes them, one after the other in a vector. This
- * takes fewer instructions than four calls. */
+/* Returns the FOLD sums of four vectors, as NAME(fold) computes them, one after the other in a
+ * vector. This takes fewer instructions than four calls. */
 INLINE VEC NAME(fold_all)(const VEC *x)
 {
     VEC two[2];
@@ -66,7 +66,7 @@ INLINE VEC NAME(fold_all)(const VEC *x)
 }
 #endif
 
-/* The row product at position p times `own`, summed over vectors, lane by lane. */
+/* Returns the row product at position p times `own`, summed over vectors, lane by lane. */
 INLINE VEC NAME(dot_at)(const struct NAME(operands) * x, uint32_t n_vec, size_t p, const VEC *own)
 {
     VEC term[4], dot;

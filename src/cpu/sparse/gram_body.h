@@ -100,7 +100,7 @@ INLINE void NAME(tile)(const TS_REAL *product, size_t stride, const TS_REAL *val
             NAME(put_sums)(&right[w], 1, (SUMS *)m + v + w, 1, more);
 }
 
-/* The tiles of rows i0 .. and vectors v .. end - 1. */
+/* Computes the tiles of rows i0 .. i0 + TS_TILE_ROWS - 1 and vectors v .. end - 1. */
 INLINE void NAME(tiles)(const struct ts_gram *g, const TS_REAL *product, const TS_REAL *value,
                         const uint16_t *at, uint32_t n, size_t i0, size_t v, size_t end, double *m)
 {

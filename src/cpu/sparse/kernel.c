@@ -6,7 +6,8 @@
 
 #include "cpu/sparse/kernel_isa.h"
 
-/* The kernels for an instruction set and a precision. NULL if this machine or build has none. */
+/* Returns the kernels for an instruction set and a precision, or NULL if this machine or build has
+ * none. */
 static const struct ts_kernel_set *find_set(enum ts_isa isa, enum ts_precision stored,
                                             enum ts_precision summed, uint32_t stride)
 {

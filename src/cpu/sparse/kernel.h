@@ -104,8 +104,8 @@ typedef int ts_cells_give(void *ctx, const struct ts_unpacked *b, const double *
 typedef int ts_cells_fn(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
                         struct ts_kernel_scratch *scratch, ts_cells_give *give, void *ctx);
 
-/* The kernel of cells for an instruction set, chosen as in ts_kernel_get. Products are in the
- * precision of the rows. */
+/* Returns the kernel of cells for an instruction set, chosen as in ts_kernel_get. Products are in
+ * the precision of the rows. */
 ts_cells_fn *ts_cells_get(enum ts_isa isa, enum ts_precision precision, uint32_t stride);
 
 /* ---- rows with their own Gram matrix ----
@@ -192,13 +192,13 @@ void ts_kernel_hold_out(const struct ts_kernel_job *job, struct ts_unpacked *b);
 void ts_kernel_values(const struct ts_tensor *t, enum ts_precision precision,
                       struct ts_unpack_conf *ret);
 
-/* The kernel of an instruction set for rows of `stride` elements (fmat.h). Rows are stored in one
- * precision; products and sums are in the same or a higher one. NULL if this machine or build has
- * none. */
+/* Returns the kernel of an instruction set for rows of `stride` elements (fmat.h), or NULL if this
+ * machine or build has none. Rows are stored in one precision; products and sums are in the same or
+ * a higher one. */
 ts_kernel_fn *ts_kernel_get(enum ts_isa isa, enum ts_precision stored, enum ts_precision summed,
                             uint32_t stride);
 
-/* The decoder for the kernels of an instruction set. */
+/* Returns the decoder for the kernels of an instruction set. */
 ts_unpack_fn *ts_kernel_unpack(enum ts_isa isa);
 
 #endif

@@ -51,7 +51,7 @@ typedef double SUMS __attribute__((vector_size(TS_LANES * sizeof(double))));
 struct NAME(operand) {
     const char *row; /* row 0, from the current column on */
     const uint32_t *idx;
-    int far; /* the factor is larger than the caches, so its rows are prefetched */
+    int far; /* 1: the factor is larger than the caches, so its rows are prefetched */
 };
 
 /* All operands of a product. Most members are constants after inlining: the number of matrices for
@@ -59,8 +59,8 @@ struct NAME(operand) {
 struct NAME(operands) {
     const struct NAME(operand) * of;
     uint32_t n;
-    int far;      /* some operand is far */
-    int products; /* the first operand has row products of fibres: of TS_REAL, not of STORED */
+    int far;      /* 1: some operand is far */
+    int products; /* 1: the first operand has row products of fibres: of TS_REAL, not of STORED */
     /* bytes from row to row: of the first operand, and of the others */
     uint64_t first_stride, stride;
 };
@@ -193,7 +193,7 @@ INLINE void NAME(products)(uint32_t n, const struct NAME(operands) * x, uint32_t
     }
 }
 
-/* The place of row `row` of the result, from column col on. */
+/* Returns the place of row `row` of the result, from column col on. */
 INLINE struct NAME(target)
     NAME(place)(const struct ts_kernel_job *job, uint64_t row, uint64_t stride, uint32_t col,
                 struct ts_kernel_scratch *scratch)

@@ -173,7 +173,7 @@ void ts_pass_end(const struct ts_pass_run *r, uint64_t exchange_ns, struct ts_ba
                                exchange_ns, 0);
 }
 
-/* Bytes from which on a matrix counts as larger than the second-level cache. */
+/* Returns the size in bytes above which a matrix counts as larger than the second-level cache. */
 static uint64_t far_bytes(void)
 {
     return 3 * ts_machine_cache_bytes() / 2;

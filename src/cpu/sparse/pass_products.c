@@ -90,7 +90,7 @@ static void add_heads(const struct ts_pass_run *r, uint64_t n_partitions,
     ts_fpmode_restore(mode);
 }
 
-/* Address of column 0 in a row of all models, from the address of a model's column col in it. */
+/* Returns the address of column 0 in a row of all models. row: the address of column col in it. */
 static void *row_of_all(void *row, uint32_t col, size_t size)
 {
     return row == NULL ? NULL : (char *)row - col * size;
@@ -121,8 +121,8 @@ static void fill_parts(const struct ts_pass *p, uint32_t mode, const struct ts_f
         ts_fmat_bytes(1, p->rank, p->precision);
 }
 
-/* The products of n models as rows of all columns. Columns of models outside of this pass are the
- * same on all ranks. */
+/* Returns the products of n models as a matrix with the columns of all models. Columns of models
+ * outside of this pass are the same on all ranks. */
 static struct ts_fmat rows_of_all(const struct ts_pass *p, uint32_t n,
                                   const struct ts_pass_model *model)
 {

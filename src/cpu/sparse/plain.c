@@ -87,7 +87,8 @@ void ts_plain_conf(const struct ts_tensor *t, uint32_t mode, int as_double,
         ret->index_bytes[l] = index_bytes(t->mode[t->mode[mode].disk.level[l]].disk.n_rows);
 }
 
-/* Most bytes of a nonzero in a plain block: it starts a row, and its fibre is not shared. */
+/* Returns the most bytes of a nonzero in a plain block: one that starts a row, and whose fibre is
+ * not shared. */
 static uint64_t most_bytes(const struct ts_plain_conf *c)
 {
     uint64_t sum = 1 + value_bytes(c->value) + weight_bytes(c);

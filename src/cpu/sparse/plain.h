@@ -38,8 +38,8 @@ struct ts_plain_conf {
     uint32_t index_bytes[TS_MAX_ORDER];
     enum ts_plain_value value;
     double value_base;
-    int weights;   /* weights of nonzeros follow, as float32 */
-    int as_double; /* values expand to double (struct ts_unpack_conf) */
+    int weights;   /* 1: weights of nonzeros follow, as float32 */
+    int as_double; /* 1: values expand to double (struct ts_unpack_conf) */
 };
 
 /* The head of a plain block. These arrays follow without alignment: positions at which rows start,
@@ -66,13 +66,13 @@ int ts_plain_new(const struct ts_tensor *t, uint64_t bytes, struct ts_plain **re
                  struct ts_err *err);
 void ts_plain_free(struct ts_plain *p); /* NULL is fine */
 
-/* Bytes of the store without its blocks. */
+/* Returns the bytes of the store without its blocks. */
 uint64_t ts_plain_own_bytes(const struct ts_tensor *t);
 
 void ts_plain_conf(const struct ts_tensor *t, uint32_t mode, int as_double,
                    struct ts_plain_conf *ret);
 
-/* The plain blocks of a partition, or NULL. */
+/* Returns the plain blocks of a partition, or NULL if the store has none. */
 const void *ts_plain_get(const struct ts_plain *p, uint32_t mode, uint64_t partition);
 
 /* Returns the address of the block after `plain`. */

@@ -56,7 +56,7 @@ struct ts_feed_deal {
      * afterwards. TS_DEAL_LEAVE: the feed neither reads nor lends the shard. NULL: TS_DEAL_LEND for
      * all shards. */
     const unsigned char *keep[TS_MAX_ORDER];
-    int fixed; /* consumers get shards of their own ranges alone */
+    int fixed; /* 1: consumers get shards of their own ranges alone */
     /* For a dense tensor a byte per slab, not 0 if a device keeps the slab. Such slabs are lent
      * until ts_slabs_leave is called. NULL: all slabs are lent in each pass. */
     const unsigned char *slab;

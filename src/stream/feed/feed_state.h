@@ -123,7 +123,7 @@ struct ts_feed {
     struct ts_err err;
 
     uint64_t now;   /* number of the consumers' pass, 0 before the first */
-    int open;       /* the pass has begun and was not rewound */
+    int open;       /* 1: the pass has begun and was not rewound */
     uint64_t left;  /* shards still to be lent in the pass `now` */
     uint64_t loose; /* the part of `left` that any consumer may take */
     uint64_t shift; /* mode of pass p: turn[(p + shift) % n_turns] */
@@ -137,7 +137,7 @@ struct ts_feed {
     pthread_t *checker;
     uint32_t n_checkers, n_checking; /* number of checkers, and of those that have started */
     uint32_t check_turn;             /* the consumer from whose queue a checker takes first */
-    int stop;                        /* ends the checkers */
+    int stop;                        /* 1: ends the checkers */
 
     unsigned char lane_used[TS_FEED_LANES]; /* for each lane of the trace: a read uses it */
     uint64_t lane_start_ns[TS_FEED_LANES];

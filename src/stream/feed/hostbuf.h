@@ -25,7 +25,7 @@ struct ts_hostbuf_conf {
     uint64_t resident_bytes;
     size_t slot_bytes;
     uint32_t n_slots;
-    int spread; /* spread over NUMA nodes, where there are several and the kernel allows it */
+    int spread; /* 1: spread over NUMA nodes, where there are several and the kernel allows it */
     int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err); /* NULL: no page-locking */
     void (*unpin)(void *ctx, void *addr);
     void *pin_ctx;

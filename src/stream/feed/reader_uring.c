@@ -33,7 +33,7 @@ struct work {
 struct flight {
     struct work *work;  /* NULL: free */
     uint64_t at, bytes; /* offset and length of the read within its job */
-    int direct;         /* the read was submitted with O_DIRECT */
+    int direct;         /* 1: the read was submitted with O_DIRECT */
 };
 
 struct ts_reader_uring {

@@ -30,7 +30,7 @@ enum slot_state { FREE, READING, READY };
 struct slot {
     enum slot_state state;
     uint64_t number; /* number of its slab in the sequence of all passes */
-    int stale;       /* the contents are useless, and will be read again */
+    int stale;       /* 1: the contents are useless, and will be read again */
     char *base;
 };
 
@@ -52,8 +52,8 @@ struct ts_slabs {
     struct slot *lent[TS_SLABS_HOLD]; /* slots of the slabs lent last; NULL: a slab that stays */
     uint32_t n_lent;
     unsigned char *keep; /* for each slab, not 0 if a device keeps it; or NULL */
-    int left;            /* the slabs of `keep` are not lent any more */
-    int begun;           /* a slab of the current pass was lent */
+    int left;            /* 1: the slabs of `keep` are not lent any more */
+    int begun;           /* 1: a slab of the current pass was lent */
     uint64_t n_unread;   /* slabs that stay for which the reader has no job yet */
     int failed;
     struct ts_err err;
@@ -496,7 +496,7 @@ void ts_slabs_rewind(struct ts_slabs *b)
     start_again(b, 0);
 }
 
-/* The reader must read again from the next slab on, including slabs that it has passed by, since
+/* Makes the reader read again from the next slab on, including slabs that it has skipped, since
  * slots may be full of later slabs. */
 void ts_slabs_leave(struct ts_slabs *b, int left)
 {

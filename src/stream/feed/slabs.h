@@ -68,8 +68,8 @@ void ts_slabs_leave(struct ts_slabs *b, int left);
 
 void ts_slabs_stats(struct ts_slabs *b, struct ts_feed_stats *ret);
 
-/* How a budget is divided. TS_ELIMIT if it is too small for the slots. Only tensor, host_bytes,
- * hold and keep of conf are read. */
+/* How a budget is divided. Returns TS_ELIMIT if it is too small for the slots. Only tensor,
+ * host_bytes, hold and keep of conf are read. */
 struct ts_slabs_plan {
     uint64_t resident_bytes, slot_bytes;
     uint64_t n_stay;  /* slabs that stay, of those that no device keeps */
