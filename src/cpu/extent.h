@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* extent.h - sizes of the largest mode of a tensor, for which memory is allocated.
+/* extent.h - finds sizes of the largest mode of a tensor, for which memory is allocated.
  *
  *   units    rows; partitions of a mode
  *   threads  pure functions

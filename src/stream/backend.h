@@ -82,13 +82,13 @@ struct ts_backend_conf {
  * full. */
 struct ts_device_times {
     int number;    /* number of the device; -1: CPU cores */
-    uint32_t rank; /* the rank that computes with it, if times are those of several ranks */
+    uint32_t rank; /* rank of the process that uses it, if times are of several ranks */
     uint64_t nnz;
     uint64_t bytes;       /* bytes of its shards sent by the host */
     uint64_t early_bytes; /* part of `bytes` that was prefetched during the call before */
     uint64_t wait_ns;     /* time in which no shard was ready */
     uint64_t copy_ns;     /* time of copies from host to device in this call */
-    uint64_t kernel_ns;   /* time of products */
+    uint64_t kernel_ns;   /* time of MTTKRPs */
     uint64_t solve_ns;    /* time of row solves and Gram matrices */
     uint64_t exchange_ns; /* time of sending rows from device to device */
     uint64_t exposed_ns;  /* part of exchange_ns in which nothing was computed */

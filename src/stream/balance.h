@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* balance.h - which shards of a mode go to which device.
+/* balance.h - divides the shards of a mode among devices.
  *
  * Devices take contiguous ranges: range g is shards first[g] .. first[g + 1] - 1. They start with
  * equal predicted cost. The cost of a shard is its nonzeros and, for each row that ends in it, the
@@ -21,7 +21,7 @@
 
 #include "format/layout.h"
 
-#define TS_BALANCE_MOST 64u /* most ranges */
+#define TS_BALANCE_MOST 64u /* the most ranges of a mode */
 
 /* Returns the predicted cost of a shard, in nonzeros. */
 double ts_balance_cost(const struct ts_disk_shard *s);

@@ -181,7 +181,7 @@ static int divide(const struct ts_cells_conf *c, uint64_t *first, uint64_t *have
                          t->path, at);
 }
 
-/* Each rank sums its shards, then all ranks get all pieces. */
+/* Sums the shards of this rank, and gathers the pieces of all ranks on all ranks. */
 static int sum_by_ranks(const struct ts_cells_conf *c, struct piece *piece, struct ts_err *err)
 {
     struct ts_comm *comm = c->comm;

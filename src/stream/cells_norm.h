@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cells_norm.h - the norm of a tensor some of whose cells hold several nonzeros (tshard build
- * --duplicates keep).
+/* cells_norm.h - computes the norm of a tensor some of whose cells hold several nonzeros (tshard
+ * build --duplicates keep).
  *
  * Such a tensor is the sum of its nonzeros: the value of a cell is the sum of its nonzeros. The
  * index holds the root of the sum of squares of single nonzeros, but |X| needs the squares of the

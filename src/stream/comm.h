@@ -40,8 +40,8 @@ struct ts_comm_ops {
      * failures are TS_ESTOP. After a failure, later calls return the same answer at once. */
     int (*agree)(struct ts_comm *c, int rc, struct ts_err *err);
 
-    /* Bytes first[r] .. first[r + 1] - 1 of rank r's buffer go to all others; first has n + 1
-     * numbers. */
+    /* Sends bytes first[r] .. first[r + 1] - 1 of each rank r's buffer to all other ranks; first
+     * has n + 1 numbers. */
     int (*gather)(struct ts_comm *c, void *buffer, const uint64_t *first, struct ts_err *err);
 
     /* Makes all n moves at once. Their destinations must not overlap. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* draws.h - the columns and cells of a tensor at which a loss is estimated instead of at all cells
- * (stream/row_update.h, DESCEND). Random numbers are functions of a counter, so every backend draws
- * the same columns and cells, and none is stored.
+/* draws.h - draws the columns and cells of a tensor at which a loss is estimated instead of at all
+ * cells (stream/row_update.h, DESCEND). Random numbers are functions of a counter, so every backend
+ * draws the same columns and cells, and none is stored.
  *
  * n cells are drawn, n being a power of four. In mode m, cell c has the row place(m, c) rows(m) / n
  * rounded down, where place(m, .) is a permutation of 0 .. n-1. So each row of a mode has an equal

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fit_sums.h - sums of errors or of a loss, computed from the model's value at each nonzero. A
+/* fit_sums.h - computes sums of errors or of a loss from the model's value at each nonzero. A
  * backend with a pass of CELLS uses it for the requests ERRORS and LOSSES.
  *
  * Each partition has its own sums, with held-out cells apart. The sums of partitions are added in
@@ -24,7 +24,7 @@ struct ts_fit_sums {
     uint32_t order;
     uint64_t n;
     struct ts_fit_part *part; /* sums of each partition; NULL: not allocated */
-    struct ts_weighted cells; /* the request CELLS that the backend computes instead */
+    struct ts_weighted cells; /* for the request CELLS, which the backend computes instead */
 };
 
 /* Begins the sums for a pass over `mode`. The request and *ret must stay valid until

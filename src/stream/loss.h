@@ -7,10 +7,11 @@
  * whose sum over nonzeros measures the model. Both take the nonzeros of a block at a time. A method
  * (src/cpd) updates the row with the product.
  *
- *   poisson  for cpd/apr.h: g = x / m. If columns of the other factors sum to 1, a row is updated
- *            by multiplication with its weighted product (Chi, Kolda 2012). The model is judged by
- *            x log m: its sum minus the sum of m over all cells is the log-likelihood, without the
- *            term of x alone. If m is less than TS_LOSS_LEAST, TS_LOSS_LEAST is used instead
+ *   poisson  for cpd/methods/apr.c: g = x / m. If columns of the other factors sum to 1, a row is
+ *            updated by multiplication with its weighted product (Chi, Kolda 2012). The model is
+ *            judged by x log m: its sum minus the sum of m over all cells is the log-likelihood,
+ *            without the term of x alone. If m is less than TS_LOSS_LEAST, TS_LOSS_LEAST is used
+ *            instead
  *
  * The losses of cpd/methods/gcp.h are judged by f(x, m), and g = f'(x, m) is the derivative of f by
  * m (Hong, Kolda, Duersch 2020).
@@ -47,13 +48,13 @@ struct ts_loss {
     int (*allows)(double x); /* whether the loss is defined for the value x */
     double lower;            /* smallest allowed entry of factors */
     int zeros;               /* 1: `allows` accepts 0, so unlisted cells may count as 0 */
-    /* f(x, m) - f(0, m) is linear in x, so several nonzeros of a cell count as their sum */
+    /* 1: f(x, m) - f(0, m) is linear in x, so several nonzeros of a cell count as their sum */
     int sums;
     double linear; /* slope of f(0, m) in m near m = 0, where the values of most cells are; or 0 */
 
     enum ts_loss_in_x in_x;
-    /* The constant m with the least loss for values of this mean, if it depends on the mean alone.
-     * NULL with TS_IN_X_ANY. */
+    /* Returns the constant m with the least loss for values of this mean, if it depends on the mean
+     * alone. NULL with TS_IN_X_ANY. */
     double (*constant)(double mean, double at);
 
     /* for messages, if the model's value is a logarithm: its argument, and what m = 0 means; NULL:

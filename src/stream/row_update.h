@@ -185,7 +185,7 @@ struct ts_multiply {
     double grow;          /* 0: marks have no effect */
     uint32_t rounds;
     int judge;                   /* 1: compute loss and inner */
-    struct ts_hold_out hold_out; /* these nonzeros count as zeros, and have separate sums */
+    struct ts_hold_out hold_out; /* held-out nonzeros count as zeros, and have separate sums */
 };
 
 struct ts_multiply_sums {

@@ -88,7 +88,7 @@ struct ts_score_sums {
 
 /* What a pass of SCORES computes. */
 struct ts_scores {
-    int counts; /* on entry: 1 to compute logs; on return: all x are counts and all m positive */
+    int counts; /* on entry: 1 to compute logs; on return: 1 if x are counts and m positive */
     /* NULL, or zeroed sums for each row of the mode, to which its cells are added. */
     struct ts_score_sums *slice;
     struct ts_score_sums all; /* results of the pass: sums over all cells */

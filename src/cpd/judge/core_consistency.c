@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums the core of a tensor over its nonzeros, one group of nonzeros after another. */
+/* Sums the core of a tensor (core_consistency.h) over its nonzeros, one group of nonzeros after
+ * another. */
 #include "cpd/judge/core_consistency.h"
 
 #include <inttypes.h>

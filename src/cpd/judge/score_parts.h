@@ -33,7 +33,7 @@ struct ts_score_worker {
     uint64_t unseen;
     uint64_t row;               /* row of the slice that is being summed */
     struct ts_score_sums slice; /* sums of that slice so far */
-    /* the slice being summed is the first of the partition, so the partition before may have its
+    /* 1: the slice being summed is the first of the partition, so the partition before may have its
      * beginning */
     int in_first;
     uint32_t n_large;
@@ -52,7 +52,7 @@ struct ts_score_part {
     struct ts_score_sums sums, first, last;
     double logs;
     uint64_t unseen;
-    /* some value is not a count, or some model value is not positive */
+    /* 1: some value is not a count, or some model value is not positive */
     int other;
     uint32_t rank;                /* the rank that took the partition, from 1 */
     uint64_t first_row, last_row; /* equal if there is one slice, whose sums are `first` */

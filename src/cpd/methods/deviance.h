@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* deviance.h - the fit of a model by a loss: the share of the deviance that the model explains,
+/* deviance.h - computes the fit of a model by a loss: the share of the deviance that the model
+ * explains,
  *
  *     (C - F) / (C - S).
  *

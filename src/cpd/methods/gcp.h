@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gcp.h - a check of models by other losses (gcp.c) before a run starts.
+/* gcp.h - checks models by other losses (gcp.c) before a run starts.
  *
  *   threads  any
  *   errors   none
@@ -10,7 +10,8 @@
 #include "cpd/spec/spec.h"
 #include "stream/backend.h"
 
-/* The function lost_sign of struct ts_method (method.h), for losses whose model is a logarithm. */
+/* Does what lost_sign of struct ts_method (method.h) must do, for losses whose model is a
+ * logarithm. */
 int ts_gcp_lost_sign(const struct ts_tensor *t, const struct ts_spec *spec, double *mean);
 
 #endif

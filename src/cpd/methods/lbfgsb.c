@@ -445,8 +445,8 @@ static int begin_step(struct ts_solver *a, struct ts_err *err)
     return try_length(a, 0, err);
 }
 
-/* F was `now`, which is too large. Tries a shorter step: the minimum of a parabola through the
- * known values, or 0.1 to 0.5 of the last length. */
+/* Tries a shorter step after an F of `now`, which is too large: to the minimum of a parabola
+ * through the known values, or 0.1 to 0.5 of the last length. */
 static int shorten(struct ts_solver *a, double now, struct ts_err *err)
 {
     struct lbfgsb *l = a->own;
@@ -490,8 +490,7 @@ static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *e
     return ts_gcp_request(a, &descent, ret, err);
 }
 
-/* Takes the sums of the loss, if the pass computed them. A pass for a gradient does not change
- * rows. */
+/* Takes the sums of the loss, if the pass computed them. Other passes change no rows. */
 static int rows(struct ts_solver *a, struct ts_err *err)
 {
     return a->at == TS_SOLVER_AGAIN ? ts_gcp_sum_up(a, err) : 0;

@@ -49,25 +49,25 @@ struct ts_method_bytes {
 struct ts_method {
     const char *name;
     size_t own_bytes;
-    /* `judge` needs a pass of its own. So there is no product for a fixed last mode, and a state
-     * holds no errors. */
+    /* 1: `judge` needs a pass of its own. So there is no product for a fixed last mode, and a state
+     * holds no errors */
     int fit_apart;
 
-    /* on request, the inner product of model and tensor is computed after each mode */
+    /* 1: on request, the inner product of model and tensor is computed after each mode */
     int sums_of_modes;
 
-    /* the method supports weights of cells; without it, tensors with weights are refused */
+    /* 1: the method supports weights of cells. 0: tensors with weights are refused */
     int takes_weights;
 
     int holds_out; /* 1: the method supports held-out cells: it computes the error at them */
 
     int holds_out_asked; /* 1: cells are held out only if the specification asks for it */
 
-    /* the fit uses sums over cells, which may be 0 although the nonzeros are not */
+    /* 1: the fit uses sums over cells, which may be 0 although the nonzeros are not */
     int judged_by_cells;
 
-    /* The memory for a tensor and a rank. spec: a specification that asks for this method. NULL:
-     * the method takes none. */
+    /* Returns the memory for a tensor and a rank. spec: a specification that asks for this method.
+     * NULL: the method takes none. */
     struct ts_method_bytes (*bytes)(const struct ts_tensor *t, uint32_t rank,
                                     enum ts_precision precision, const struct ts_spec *spec);
 
@@ -121,7 +121,7 @@ struct ts_method {
      * before. Returns 0 if one of them should be finite and is not. NULL: the method has none. */
     int (*tell)(struct ts_solver *a);
 
-    /* The objective, or NaN if it is the distance between tensor and model alone. */
+    /* Returns the objective, or NaN if it is the distance between tensor and model alone. */
     double (*objective)(const struct ts_solver *a);
 
     /* Whether the run has converged after a sweep that changed the fit by `change`. It is not

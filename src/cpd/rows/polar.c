@@ -34,7 +34,7 @@
 struct polar {
     const struct ts_init_conf *init;
     uint32_t mode, rank;
-    double *d; /* rank eigenvalues, and rank numbers for a row or column */
+    double *d; /* rank eigenvalues; the rank numbers of x follow, for a row or column */
     double *x;
     double *v, *w; /* rank x rank */
 };

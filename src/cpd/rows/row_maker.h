@@ -33,7 +33,7 @@ struct ts_row_task {
 struct ts_row_maker {
     /* Returns TS_EARG if a mode cannot have such rows. NULL: every mode can. */
     int (*check)(const struct ts_tensor *t, uint32_t mode, uint32_t rank, struct ts_err *err);
-    /* Memory that `make` allocates. NULL: none. */
+    /* Returns the bytes that `make` allocates. NULL: none. */
     uint64_t (*bytes)(const struct ts_tensor *t, uint32_t mode, uint32_t rank);
     /* Computes the rows. The backend has the MTTKRP, and the old rows too if the update reads
      * them. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* symm.h - the small dense linear algebra of the methods: inverses of rank x rank Gram matrices.
+/* symm.h - inverts rank x rank Gram matrices, and computes their eigenvectors.
  *
  * This is not left to LAPACK, because the matrices are small, and a BLAS chooses kernels by CPU and
  * divides loops by thread count: results would depend on both. Some also start threads and map

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* best.h - the model with the least error at held-out cells, kept until the run ends.
+/* best.h - keeps the model with the least error at held-out cells until the run ends.
  *
  * After each sweep with the least error so far, the factors are copied from the backend. If a later
  * sweep was worse, copy and backend exchange their factors at the end, so that readers of the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* init.h - the factor matrices from which a decomposition starts.
+/* init.h - fills and saves the factor matrices from which a decomposition starts.
  *
  * Random entries are functions of seed, mode, index in the input and column (base/rng.h), so they
  * depend neither on threads nor on how the tensor was built. Backends store rows of used slices

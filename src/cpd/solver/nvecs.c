@@ -67,7 +67,7 @@ static void times(uint32_t rank, const double *restrict p, double *restrict row)
 struct step {
     int draw;        /* 1: entries are drawn from [-1, 1); 0: rows come from the backend */
     const double *p; /* rows are multiplied by this matrix; or NULL */
-    /* columns from `kept` on are drawn from [0, 1) over the root of the number of rows */
+    /* 1: columns from `kept` on are drawn from [0, 1) over the root of the number of rows */
     int rest;
     const double *q; /* rows are multiplied by this matrix; or NULL */
     int positive;    /* 1: negative entries become 0 */

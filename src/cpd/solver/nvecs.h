@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nvecs.h - a start from singular vectors: about the first `rank` leading left singular vectors of
- * each unfolding X_(n) of the tensor.
+/* nvecs.h - computes a start from singular vectors: approximately the `rank` leading left singular
+ * vectors of each unfolding X_(n) of the tensor.
  *
  * The range of X_(n) is found from its products with random vectors (Halko, Martinsson, Tropp
  * 2011). A vector as long as the product of the other modes is not drawn as a whole. The vectors

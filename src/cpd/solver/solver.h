@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* solver.h - the CP decomposition of a tensor, by any method (method.h). These are the equations of
- * least squares.
+/* solver.h - computes the CP decomposition of a tensor, by any method (method.h). These are the
+ * equations of least squares.
  *
  * A sweep replaces the factor matrices one after another. With M the MTTKRP of mode n and V the
  * elementwise product of the other modes' Gram matrices, A_n := M pinv(V). Each column is then
@@ -109,9 +109,9 @@ struct ts_solver_conf {
      * It is not 0 if `best` of the specification is set: then the result is the model with the
      * least error. */
     uint32_t patience;
-    /* extrapolate between sweeps (accelerate.h), with memory for ts_accelerate_bytes */
+    /* 1: extrapolate between sweeps (accelerate.h), with memory for ts_accelerate_bytes */
     int accelerate;
-    /* compute the factor of the first mode for the start, even if no sweep needs it */
+    /* 1: compute the factor of the first mode for the start, even if no sweep needs it */
     int whole_start;
     int (*started)(void *ctx,
                    /* called when the backend holds the start, for ts_init_save; or NULL */
@@ -120,9 +120,9 @@ struct ts_solver_conf {
     /* called after each sweep; or NULL */
     void (*sweep)(void *ctx, const struct ts_solver_sweep *s);
     void *ctx;
-    /* each mode reports the objective: one more sum a mode, for least squares alone */
+    /* 1: each mode reports the objective, which takes one more sum; for least squares alone */
     int each_mode;
-    /* with several ranks, each mode reports the times of all ranks, which takes two more short
+    /* 1: with several ranks, each mode reports the times of all ranks, which takes two more short
      * messages. All ranks must set the same value */
     int all_ranks;
     struct ts_trace *trace; /* records what each mode did when; or NULL */
@@ -164,9 +164,9 @@ struct ts_solver_result {
     int constrained;       /* 1: some mode has a constraint */
     uint32_t sweeps;
     int converged; /* 1: the run met the tolerance `tol` */
-    /* the run ended because the rest of |X - model| is rounding errors; `converged` is 0 then */
+    /* 1: the run ended because the rest of |X - model| is rounding errors; `converged` is 0 then */
     int exact;
-    /* with exact: the rounding errors are those of float32 (TS_REST_ENTRIES), so 1 - fit may be
+    /* 1: with exact: the rounding errors are those of float32 (TS_REST_ENTRIES), so 1 - fit may be
      * 1e-3 */
     int rounded;
 };

@@ -66,7 +66,7 @@ struct ts_solver {
     double size[TS_MAX_ORDER];
     struct ts_best *best;             /* NULL: the result is the model of the last sweep */
     struct ts_accelerate *accelerate; /* NULL: each sweep starts from the end of the one before */
-    /* the last mode is solved, and its product is to be summed once more for the fit */
+    /* 1: the last mode is solved, and its product is to be summed once more for the fit */
     int pending;
     /* Sum of squares of the cells that hold several nonzeros and are not held out. -1: not computed
      * yet. */

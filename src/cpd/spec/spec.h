@@ -46,7 +46,7 @@ struct ts_tensor;
 
 struct ts_spec {
     /* the objective; all zero: least squares */
-    /* a Poisson model of counts, whose rows are updated by multiplication (apr.c) */
+    /* 1: a Poisson model of counts, whose rows are updated by multiplication (apr.c) */
     int poisson;
     /* the loss for gradient descent (gcp.h); TS_GCP_NONE: least squares or Poisson */
     int loss;
@@ -59,13 +59,13 @@ struct ts_spec {
     /* observed: unlisted cells are unknown. mean: the mean of the cells that are not held out is
      * subtracted from all of them */
 #include "base/settings.def"
-    /* with least squares or a Poisson model: some nonzeros are held out, and the fit treats them as
-     * zeros */
+    /* 1: with least squares or a Poisson model: some nonzeros are held out, and the fit treats them
+     * as zeros */
     int held;
-    /* the factors with the least error at held-out cells are kept until the end (best.h) */
+    /* 1: the factors with the least error at held-out cells are kept until the end (best.h) */
     int best;
 
-    /* the modes */
+    /* constraints of the modes */
     int by_count; /* 1: with observed: l2 counts once for each nonzero of a row */
     struct ts_constraint mode[TS_MAX_ORDER];
 };

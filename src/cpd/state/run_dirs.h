@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run_dirs.h - the directories of a run: the result X.cp, and X.cp.partial, where the run writes
- * until it ends.
+/* run_dirs.h - opens the directories of a run: the result X.cp, and X.cp.partial, where the run
+ * writes until it ends.
  *
- * A run that ends in the meantime replaces both. So both are opened once, and everything is read
- * through the open directories. If another directory has one of the names afterwards, reading
+ * A run that ends while they are read replaces both. So both are opened once, and everything is
+ * read through the open directories. If another directory has one of the names afterwards, reading
  * begins again.
  *
  *   owner    the caller owns what ts_run_dirs_read returns, until close

@@ -29,7 +29,7 @@ struct ts_run_option {
     enum ts_run_fixed fixed;
 };
 
-/* Option number i of a run, in the order of the text. NULL after the last one. */
+/* Returns option number i of a run, in the order of the text, or NULL after the last one. */
 const struct ts_run_option *ts_run_option(uint32_t i);
 
 /* Returns the value of an option in a text, or NULL. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* state.h - the state of a decomposition between two modes, as a file from which the run can be
- * resumed.
+/* state.h - writes and reads the state of a decomposition between two modes, a file from which the
+ * run can be resumed.
  *
  * A state is at the beginning of a mode. It has the factors of the other modes, as the backend
  * stores them, and the Gram matrices. The mode's own factor is about to be replaced and is not an
@@ -180,7 +180,7 @@ struct ts_state {
     /* Bit m: the factor of mode m is in the state. With ENDED all are. Otherwise all are but that
      * of `mode`, which is included only if its update reads the old rows. */
     uint32_t factors;
-    /* the specification has constraints: it is not plain least squares of all cells */
+    /* 1: the specification has constraints: it is not plain least squares of all cells */
     int constrained;
     struct ts_spec spec;
     double size[TS_MAX_ORDER]; /* see struct ts_disk_constraint */

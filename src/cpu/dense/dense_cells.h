@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dense_cells.h - the weighted pass (stream/weighted.h) over the cells of a dense tensor.
+/* dense_cells.h - makes the weighted pass (stream/weighted.h) over the cells of a dense tensor.
  *
  * Partitions are runs of TS_PARTITION_NNZ cells of a slab in the order of the array; the last one
  * of a slab has the rest. ts_dense_partitions (format/arrays/dense.h) counts them. Unknown cells

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dense_product.h - MTTKRPs of a dense tensor (format/arrays/dense.h), without a whole Khatri-Rao
- * matrix.
+/* dense_product.h - computes MTTKRPs of a dense tensor (format/arrays/dense.h), without a whole
+ * Khatri-Rao matrix.
  *
  * The array is treated as a matrix X of `outer` rows p and `inner` columns c: a row is an index of
  * each outer mode, a column an index of each inner mode. B(c, :) is the product of the factor rows

@@ -47,14 +47,14 @@ struct ts_dense_product {
     void *b, *k, *y; /* B, and K and Y of one slab (dense_product.h) */
     double *w, *sum, *copy[TS_DENSE_MAX_ORDER];
     char *scratch;
-    void *all_y; /* Y for the whole array; NULL: there is not enough memory */
+    void *all_y; /* Y for the whole array; NULL: it is not kept, for lack of memory */
     uint64_t all_bytes;
     uint64_t version[TS_DENSE_MAX_ORDER];
     struct ts_dense_made w_made, y_made;
     struct ts_hold_out hold_out;
     double mean;
 
-    /* set in each call of ts_dense_product_run */
+    /* the members below are set in each call of ts_dense_product_run */
     int wide;
     const double *table[TS_DENSE_MAX_ORDER];
     uint32_t stride[TS_DENSE_MAX_ORDER];

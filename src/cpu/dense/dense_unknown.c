@@ -145,7 +145,7 @@ static inline uint64_t row_at(struct rows *r, uint64_t cell)
 
 struct slab {
     uint64_t number, base, cells;
-    const void *data; /* the cells; NULL: their bits are kept */
+    const void *data; /* the cells; NULL: their bits are known, and used instead */
 };
 
 static uint64_t *bits_of(const struct ts_dense_unknown *u, const struct slab *s)

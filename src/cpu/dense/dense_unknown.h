@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dense_unknown.h - the unknown cells of a dense tensor: their number in each row of a mode, and
- * lists of them by row.
+/* dense_unknown.h - counts the unknown cells of a dense tensor in each row of a mode, and lists
+ * them by row.
  *
  * Unknown cells are those that are NaN, and those that are held out. One pass over the cells finds
  * them. From then on each cell has a bit, if all bits fit into bit_bytes; otherwise each pass

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* descend.h - one gradient step of the rows of a mode, for any loss.
+/* descend.h - makes one gradient step of the rows of a mode, for any loss.
  *
  * The caller has computed the part of the gradient that comes from the nonzeros. The functions here
  * add the part of the unlisted cells, from column sums and from sampled columns or cells. Then they

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rounds.h - multiplicative updates of the rows of a mode, several rounds for one read of the
+/* rounds.h - makes multiplicative updates of the rows of a mode, several rounds for one read of the
  * shards.
  *
- * For a mode with factor A and weights w, it computes B = A diag(w). Each round updates each row b
- * of B:
+ * For a mode with factor A and weights w, the update starts from B = A diag(w). Each round updates
+ * each row b of B:
  *     phi := sum over the row's nonzeros of g(x, m) p,  m = <p, b>;   b := b .* phi
  * (stream/request.h, MULTIPLY), with x the value of a nonzero, p the product of the other factors'
  * rows, and g its weight. A row depends on its own nonzeros alone, so all rounds of a row are made
@@ -72,7 +72,7 @@ struct ts_rounds_job {
     int zeros; /* 1: the weight at value 0 is subtracted from the weight of a nonzero */
 };
 
-/* Memory of a thread for rounds. */
+/* Memory of a thread for weighted sums of rows. */
 struct ts_rounds_scratch {
     void *product; /* p for `most` nonzeros; `most` is at least TS_ROUNDS_CHUNK */
     uint32_t most;

@@ -38,7 +38,7 @@ struct ts_needs_conf {
     uint32_t row_bytes, stride_bytes;
     int shared;       /* 1: ranks of a machine share one copy of the factors */
     uint32_t skipped; /* bit m: there is no pass over mode m */
-    /* send rows only to the ranks that need them, even if sending all rows is cheaper */
+    /* 1: send rows only to the ranks that need them, even if sending all rows is cheaper */
     int always;
     ts_unpack_fn *unpack;
 };

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* share.h - how the ranks on CPU cores divide the MTTKRP of a mode, and what they send to each
- * other.
+/* share.h - divides the MTTKRP of a mode among ranks on CPU cores, and sends data between them.
  *
  * A rank computes a range of the partitions of a mode copy, and has the rows that end in it. A row
  * is *cut* if it has nonzeros in the ranges of several ranks. The last of these ranks *folds* it:
@@ -101,7 +100,8 @@ int ts_share_largest(struct ts_share *s, double *x, struct ts_err *err);
 int ts_share_to_first(struct ts_share *s, void *array, uint64_t bytes, const uint64_t *first,
                       struct ts_err *err);
 
-/* Divides n groups of work evenly among ranks. Valid until the next call. */
+/* Divides n groups of work evenly among ranks. Returns first[]: rank r gets groups first[r] ..
+ * first[r + 1] - 1. Valid until the next call. */
 const uint64_t *ts_share_groups(struct ts_share *s, uint64_t n);
 
 /* ---- matrices that the ranks of a machine share (struct ts_fmat, `shared`): their rows are sent

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* share_cut.h - where the partitions of a mode are divided among processes, and which rows are cut.
+/* share_cut.h - divides the partitions of a mode among processes, and finds the rows that are cut.
  *
  * Ranges of partitions have equal predicted cost, computed from nonzeros and rows
  * (stream/balance.h). A row is cut if partitions of several processes have parts of it. The last of

@@ -26,13 +26,13 @@ struct ts_bounded_row {
     double lower, upper;
     /* diagonal of S or, if S is a difference of two matrices, of the first of them */
     const double *diagonal;
-    double cut;       /* parts of an entry of `diagonal` below this share are rounding errors */
+    double cut; /* remainders of a diagonal entry below this share of it are rounding errors */
     double tolerance; /* allowed relative error of a row */
     double *s;        /* memory for a second S */
     double *row[4];   /* memory for four rows */
 };
 
-/* a: on entry the solution of S a = m; on return the best row. */
+/* Finds the best row within the bounds. a: on entry the solution of S a = m; on return that row. */
 void ts_bounded_row_find(const struct ts_bounded_row *b, double *a);
 
 #endif

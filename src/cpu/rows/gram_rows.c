@@ -86,8 +86,8 @@ static void find_bounded(struct ts_gram_thread *t)
     ts_bounded_row_find(&b, t->a);
 }
 
-/* Adds the penalty of the solved rows to their partition. The rows that follow are of partition
- * `at`. */
+/* Adds the penalty of the rows solved so far to their partition. The rows that follow are in
+ * partition `at`. */
 static void settle(struct ts_gram_thread *t, uint64_t at)
 {
     t->all->size[t->size_at] += t->size;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rowblock.h - the arithmetic of the row solve on blocks of rows, for several instruction sets.
+/* rowblock.h - updates blocks of rows and sums their Gram matrix, for several instruction sets.
  *
  * Everything is in float64. The MTTKRP M of a block is converted, A = M * w is computed tile by
  * tile in registers, rounded to the factor's type, and stored. Then gram += A' A (upper triangle)

@@ -142,7 +142,7 @@ static void product(struct ts_fmat *f, uint64_t row, uint32_t n, const struct ts
 {
     const uint32_t n_tiled = (n + TS_TILE_ROWS - 1) / TS_TILE_ROWS * TS_TILE_ROWS;
     load_rows(f, row, n, n_tiled, b->padded, b->m);
-    /* a processor does not recognize the columns of one model among others as a stream */
+    /* processors do not prefetch the columns of one model among those of others by themselves */
     if (f->stride > f->width)
         fetch_rows(f, row + n, n);
     if (b->w == NULL)
@@ -395,7 +395,7 @@ static void descend(struct ts_fmat *f, uint64_t row, uint32_t n, const struct ts
     for (uint32_t i = 0; i < n; i += TS_ROWBLOCK_UNIT) {
         const uint32_t k = n - i < TS_ROWBLOCK_UNIT ? n - i : TS_ROWBLOCK_UNIT;
         turn_unit(f, row + i, k, b);
-        /* the transposing loads, of eight rows at a time, are not recognized as a stream */
+        /* processors do not prefetch for the transposing loads, which read eight rows at a time */
         fetch_rows(b->product, row + i + TS_ROWBLOCK_UNIT, TS_ROWBLOCK_UNIT);
         fetch_rows(f, row + i + TS_ROWBLOCK_UNIT, TS_ROWBLOCK_UNIT);
         if (b->simple)

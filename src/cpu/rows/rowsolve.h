@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rowsolve.h - the update of a factor between two MTTKRPs: products with rank x rank matrices.
+/* rowsolve.h - updates a factor between two MTTKRPs by products with rank x rank matrices.
  *
  * Let M be the MTTKRP, which is stored in the factor's memory. Least squares replaces it by A = M *
  * w, and computes gram = A' A and inner = the sum of M .* A. All are in float64, whatever the

@@ -54,8 +54,8 @@ uint64_t ts_short_rows_size(uint32_t rank);
 void ts_short_rows_init(struct ts_short_rows *s, uint32_t rank, const struct ts_gram_ops *ops,
                         enum ts_isa isa, double *memory);
 
-/* Begins a pass that stores its rows in out. cut: parts of a diagonal entry below this share are
- * rounding errors. */
+/* Begins a pass that stores its rows in out. cut: remainders of a diagonal entry below this share
+ * of it are rounding errors. */
 void ts_short_rows_begin(struct ts_short_rows *s, const struct ts_row_update *update, double cut,
                          struct ts_fmat *out);
 

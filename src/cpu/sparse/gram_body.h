@@ -111,10 +111,11 @@ INLINE void NAME(tiles)(const struct ts_gram *g, const TS_REAL *product, const T
 }
 
 #ifdef TS_TURN
-/* The block of s at the diagonal, for vector v: sums of x(j) x((j + d) % TS_LANES) for d = 0 ..
- * TS_LANES / 2. This has each entry of the symmetric block once; products with single entries would
- * have each twice. Also sums m and, with `beside`, half of the block that combines vectors v and v
- * + 1 (v even): TS_TILE_ROWS rows from i0 on. Each kind has enough sums to alternate additions. */
+/* Computes the block of s at the diagonal, for vector v: sums of x(j) x((j + d) % TS_LANES) for d =
+ * 0 .. TS_LANES / 2. This has each entry of the symmetric block once; products with single entries
+ * would have each twice. Also sums m and, with `beside`, half of the block that combines vectors v
+ * and v + 1 (v even): TS_TILE_ROWS rows from i0 on. Each kind has enough sums to alternate
+ * additions. */
 _Static_assert(TS_LANES == 16 && TS_TILE_ROWS == 8, "as it is written");
 INLINE void NAME(turned)(const struct ts_gram *g, const TS_REAL *product, const TS_REAL *value,
                          const uint16_t *at, uint32_t n, size_t v, int beside)

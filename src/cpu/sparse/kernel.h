@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kernel.h - the MTTKRP of one partition, in versions for several instruction sets.
+/* kernel.h - computes the MTTKRP of one partition, in versions for several instruction sets.
  *
  * out(row, :) += value * prod_{l >= 1} table[l](index_l, :) over the nonzeros of a partition. They
  * are sorted by row, so a row is summed in registers and written once. The sums depend only on the

@@ -86,7 +86,7 @@ INLINE VEC NAME(widen)(ROW x)
 #endif
 }
 
-/* term := the row product at position p */
+/* term := the row product at position p, that is the elementwise product of the operands' rows */
 INLINE void NAME(multiply)(const struct NAME(operands) * x, uint32_t n_vec, size_t p, VEC *term)
 {
     const char *row = NAME(row)(x, 0, p);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pass.h - one MTTKRP over all shards of a mode, on all threads.
+/* pass.h - computes an MTTKRP over all shards of a mode, on all threads.
  *
  * Threads share the shards that the feed lends: a thread takes the next partition of the newest
  * shard, and the thread that finishes a shard's last partition gives it back. The rows that a

@@ -63,13 +63,13 @@ struct ts_feed_deal {
 };
 
 struct ts_feed_conf {
-    const struct ts_tensor *tensor; /* stays open while the feed lives */
+    const struct ts_tensor *tensor; /* must stay open while the feed exists */
     uint64_t host_bytes;            /* budget for slots and for shards that stay */
-    uint32_t most_slots;            /* 0: as many as help */
-    int only_mode;                  /* -1: all modes in turn; else this mode, over and over */
-    struct ts_feed_deal deal;       /* copied */
-    uint32_t checkers; /* threads that check shards after reading; 0: ts_feed_next checks */
-    unsigned avoid;    /* sum of ts_reader_avoid (stream/feed/reader.h): 0 except in tests */
+    uint32_t most_slots;            /* most slots; 0: as many as help */
+    int only_mode;            /* the only mode to serve, over and over; -1: all modes in turn */
+    struct ts_feed_deal deal; /* copied */
+    uint32_t checkers;        /* threads that check shards after reading; 0: ts_feed_next checks */
+    unsigned avoid;           /* sum of ts_reader_avoid (stream/feed/reader.h): 0 except in tests */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
     /* Page-locks (or unlocks) memory for a device; NULL: no device. Called from new and free, piece
      * by piece; each shard is inside one piece. */
