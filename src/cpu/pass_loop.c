@@ -42,7 +42,7 @@ static void renew(struct ts_pass_loop *l)
 {
     struct ts_loan *loan = l->loan;
     uint64_t first;
-    /* of threads + 1 loans one is free, because each other thread holds at most one */
+    /* at least one of the threads + 1 loans is free, because each other thread holds at most one */
     while (atomic_load(&loan->left) > 0)
         loan++;
     borrow(l, loan);

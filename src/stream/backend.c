@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Compares the capabilities that a run needs with those of a backend. */
+/* Checks that a backend has the capabilities that a run needs. */
 #include "stream/backend.h"
 
 static const char *const lacking[] = {

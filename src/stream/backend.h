@@ -121,7 +121,7 @@ struct ts_backend_times {
     uint64_t total_ns;  /* time of the whole call */
     uint64_t row_bytes; /* as in struct ts_exchanged, for ranks on CPU cores */
     enum ts_rows_to rows_to;
-    /* 0: the times are of this process; otherwise of the devices of so many ranks */
+    /* number of ranks whose devices have the times; 0: the times are of this process */
     uint32_t n_ranks;
     uint32_t n_devices;
     struct ts_device_times device[TS_MAX_TEAM];

@@ -142,7 +142,7 @@ struct ts_row_update {
     enum ts_row_kind kind;
     const double *matrix; /* the matrix W or G; NULL with `keep` */
     /* Computes the matrix. A pass calls this function once, from any thread, after starting
-     * products and before reading the matrix. NULL: the matrix is known already. If the function
+     * products and before reading the matrix. NULL: the matrix is computed already. If the function
      * fails, the pass fails. */
     int (*ready)(void *ctx, struct ts_err *err);
     void *ctx;

@@ -92,7 +92,7 @@ static uint32_t sort_large(const struct ts_scoring *s, struct found *all, size_t
     return n < s->conf->top ? (uint32_t)n : s->conf->top;
 }
 
-/* One of a rank's largest cells, as it is sent to the other ranks. */
+/* The form in which one of a rank's largest cells is sent to the other ranks. */
 struct told {
     struct ts_score_large cell;
     int there;

@@ -10,7 +10,7 @@
 #include "format/shard.h"
 #include "stream/comm.h"
 
-/* a run of so many cells of one slice is summed in lanes, a shorter one cell by cell */
+/* a run of this many cells of one slice is summed in lanes, a shorter one cell by cell */
 #define LONG_RUN 16u
 
 void ts_score_add(struct ts_score_sums *to, const struct ts_score_sums *x)

@@ -41,7 +41,7 @@
 #include "stream/loss.h"
 
 #define RATE 0.05
-/* the run ends after so many sweeps in a row in which the objective hardly fell */
+/* the run ends after this many sweeps in a row in which the objective hardly fell */
 #define IDLE 10u
 /* for models that are logarithms: entries of a start are between -SPREAD and SPREAD */
 #define SPREAD      0.6

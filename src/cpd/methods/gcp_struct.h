@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gcp_struct.h - struct ts_gcp: the data shared by the methods that descend by a loss, gcp_adam.c
- * and lbfgsb.c. It is the first member of the struct that `own` points to.
+/* gcp_struct.h - defines struct ts_gcp, the data shared by the methods that descend by a loss,
+ * gcp_adam.c and lbfgsb.c. It is the first member of the struct that `own` points to.
  *
  *   owner    the run (method.h); moments are allocated from `make` until `end`
  *   threads  one calls

@@ -128,7 +128,8 @@ struct ts_method {
      * called after the first sweep. NULL: it has, if the change is less than the tolerance. */
     int (*settled)(const struct ts_solver *a, double change);
 
-    /* Write the method's data to a state, read it from one, and free it. NULL: there is none. */
+    /* Write the method's data to a state, read it from one, and free it. NULL: the method has no
+     * such data. */
     void (*save)(const struct ts_solver *a, struct ts_state *s);
     int (*restore)(struct ts_solver *a, const struct ts_state *s, struct ts_err *err);
     void (*end)(struct ts_solver *a);

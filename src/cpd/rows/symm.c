@@ -70,7 +70,7 @@ PARTS(avx2, __attribute__((target("avx2"))))
 
 /* A matrix of fewer rows is inverted by one thread. */
 #define LONE_ROWS 256u
-/* Rows that a thread takes at a time: so many rows of the inverse of l fit into a cache. */
+/* Rows that a thread takes at a time: this many rows of the inverse of l fit into a cache. */
 #define ROWS_AT_A_TIME 16u
 
 static uint32_t less(uint32_t a, uint32_t b)

@@ -308,7 +308,7 @@ static struct eigen eigen_in(uint32_t n, const volatile sig_atomic_t *stop, doub
     return g;
 }
 
-/* ret := the pseudo-inverse of v. If *stop is set meanwhile, ret is of no use. */
+/* ret := the pseudo-inverse of v. If *stop is set during the call, ret is undefined. */
 PART void pseudo(uint32_t n, const double *v, double cut, const volatile sig_atomic_t *stop,
                  double *work, double *ret)
 {

@@ -287,8 +287,8 @@ static int begin(struct ts_solver *a, struct ts_err *err)
     return rc;
 }
 
-/* Whether the run is over. It does not end with a sweep that lowered the fit: the plain sweep that
- * follows is one more than requested. */
+/* Whether the run is over. It does not end with a sweep that lowered the fit: a sweep without
+ * extrapolation follows, one more than requested. */
 static int is_over(const struct ts_solver *a)
 {
     const int enough = a->conf->enough != NULL && *a->conf->enough;

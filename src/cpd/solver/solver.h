@@ -105,7 +105,7 @@ struct ts_solver_conf {
     double tol;
     /* with `observed`: cells whose errors are reported, and that are not fitted */
     struct ts_hold_out hold_out;
-    /* The run ends after so many sweeps without a new least error at held-out cells. 0: never.
+    /* The run ends after this many sweeps without a new least error at held-out cells. 0: never.
      * It is not 0 if `best` of the specification is set: then the result is the model with the
      * least error. */
     uint32_t patience;

@@ -56,8 +56,8 @@ struct ts_solver {
     int balanced;               /* 1: lengths of columns matter, so they are kept between modes */
     double held_best;           /* the least error at held-out cells of all sweeps so far */
     uint64_t held_since;        /* number of sweeps after the one with that error */
-    /* Number of nonzeros, or sum of their weights: of those that are fitted, and of those that are
-     * held out. Set by `tell` of the method. */
+    /* Number of fitted nonzeros, and number of held-out ones, or the sums of their weights. Set by
+     * `tell` of the method. */
     double kept, n_held;
     /* Weighted sum of squares of the nonzeros that are fitted. NAN: not computed. */
     double kept_sum;
@@ -87,7 +87,7 @@ struct ts_solver {
     struct ts_row_update update;
     struct ts_row_sums sums;
     int singular; /* 1: the Gram product of the mode is singular */
-    int solved;   /* 1: the pass computed the rows and their sums, too */
+    int solved;   /* 1: the pass also computed the rows and their sums */
     struct ts_backend_times times;
 };
 
@@ -101,8 +101,8 @@ enum ts_row_kind ts_solver_kind(const struct ts_solver *a, uint32_t mode);
 int ts_solver_begin_product(struct ts_solver *a, uint32_t mode, enum ts_row_kind kind,
                             struct ts_err *err);
 
-/* Begins another pass over the last mode, whose rows stay, for the sums that judge the sweep.
- * Returns what ts_solver_begin_product returns. */
+/* Begins another pass over the last mode, whose rows stay, for the sums of the fit. Returns what
+ * ts_solver_begin_product returns. */
 int ts_solver_pass_again(struct ts_solver *a, struct ts_err *err);
 void ts_solver_sum_in(const struct ts_solver *a, enum ts_precision precision);
 
@@ -136,8 +136,8 @@ static inline double ts_solver_largest_value(const struct ts_disk_header *h)
 /* Refuses runs that are not possible. Method and constraints of the run must be set. */
 int ts_solver_check(struct ts_solver *a, struct ts_err *err);
 
-/* To be called after `tell` of the method: TS_EARG if cells are to be held out and none is left, or
- * none is held out. */
+/* To be called after `tell` of the method. Returns TS_EARG if cells are to be held out and none is
+ * left, or none is held out. */
 int ts_solver_check_cells(const struct ts_solver *a, struct ts_err *err);
 
 /* ---- solver_result.c ---- */

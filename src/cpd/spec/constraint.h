@@ -44,7 +44,7 @@ int ts_constraint_rigid(const struct ts_constraint *c);
 /* Whether neither lengths nor signs of the mode's columns may change in the result. */
 int ts_constraint_as_it_is(const struct ts_constraint *c);
 
-/* Whether a start is far too large for a tensor of this norm with nnz nonzeros in so many cells:
+/* Whether a start is far too large for a tensor of this norm with nnz nonzeros in `cells` cells:
  * the next factor will be a ten thousandth of this one, or smaller. The model of a start is about
  * the same in all cells, so this is |X| / |model| times the root of nnz / cells. */
 int ts_constraint_too_large(double norm, uint64_t nnz, double cells, double model_square);

@@ -11,7 +11,8 @@
 
 #include "base/err.h"
 
-/* Reads a share or a fold. *from: the share of all folds before this one; 0 for a plain share. */
+/* Reads a share or a fold. *from: the share of all folds before this one; 0 if the text is not a
+ * fold. */
 int ts_hold_out_part(const char *text, double *share, double *from, struct ts_err *err);
 
 /* Writes fold number `fold` of n, in the form that ts_hold_out_part reads. */

@@ -158,8 +158,8 @@ uint32_t ts_spec_properties(const struct ts_spec *spec, uint32_t mode);
 /* Returns TS_EARG if two settings exclude each other, or if a setting has an impossible value. */
 int ts_spec_check(const struct ts_spec *spec, uint32_t order, struct ts_err *err);
 
-/* Returns TS_EARG if the specification excludes the property `beside`, which it does not hold
- * itself. */
+/* Returns TS_EARG if the specification cannot be combined with the property `beside`, which it does
+ * not have itself. */
 int ts_spec_check_beside(const struct ts_spec *spec, uint32_t order, enum ts_spec_property beside,
                          struct ts_err *err);
 

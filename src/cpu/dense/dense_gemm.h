@@ -25,7 +25,7 @@
 
 #include "base/machine/isa.h"
 
-/* the largest k: a panel of B with so many rows stays in the first-level cache */
+/* the largest k: a panel of B with this many rows stays in the first-level cache */
 #define TS_GEMM_DEPTH 256u
 /* with a power of 2, all rows would compete for one set of that cache */
 #define TS_GEMM_STRIDE (TS_GEMM_DEPTH + 8u)

@@ -134,7 +134,8 @@ static uint32_t rows_together(const struct ts_rounds *r, const struct ts_flat *f
     return n;
 }
 
-/* Makes all rounds of rows whose nonzeros are all in this partition. */
+/* Makes all rounds of n_rows rows of w->flat, from row i on, whose nonzeros are all in this
+ * partition. */
 static void whole_rows(const struct ts_rounds_run *u, struct ts_rounds_worker *w, uint32_t i,
                        uint32_t n_rows)
 {

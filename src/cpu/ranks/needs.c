@@ -20,8 +20,8 @@
 #define STAGE_BYTES (UINT64_C(1) << 20)
 /* most bytes of packed rows that are sent to all ranks at a time */
 #define STAGES_MOST (UINT64_C(64) << 20)
-#define FEW_ROWS    512u /* one thread packs up to so many rows */
-#define AHEAD       16u  /* a row is prefetched so many rows before its use */
+#define FEW_ROWS    512u /* one thread packs up to this many rows */
+#define AHEAD       16u  /* a row is prefetched this many rows before its use */
 
 /* where rows of a mode are sent; OPEN: not decided, as some copies were not read yet */
 enum state { OPEN, TO_ALL, TO_NEEDING };

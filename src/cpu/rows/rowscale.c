@@ -7,7 +7,7 @@
 #include "base/machine/fpmode.h"
 #include "cpu/rows/rowsolve_state.h"
 
-#define LONE_SCALED  (UINT64_C(1) << 16) /* one thread scales up to so many numbers */
+#define LONE_SCALED  (UINT64_C(1) << 16) /* one thread scales up to this many numbers */
 #define SCALED_WORDS 1024u               /* words of row bits that a thread takes at a time */
 
 static uint64_t least(uint64_t a, uint64_t b)

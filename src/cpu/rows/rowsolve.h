@@ -39,7 +39,7 @@ int ts_rowsolve_own(struct ts_rowsolve *s, struct ts_err *err);
 uint64_t ts_rowsolve_own_bytes(uint32_t rank, uint32_t threads);
 
 /* For ranks that divide the work: the rows of a product that each rank updates in ts_rowsolve_run.
- * They are whole groups, those that begin among the rows that the rank has. */
+ * They are the whole groups that begin among the rows that the rank has. */
 struct ts_rowsolve_ranks {
     struct ts_share *share;
     /* n + 1 numbers: rank r updates groups group[r] .. group[r + 1] - 1, which are rows row[r] ..

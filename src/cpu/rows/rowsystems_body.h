@@ -164,8 +164,8 @@ static inline __attribute__((always_inline)) void factor_diagonal(vec *right, ui
     }
 }
 
-/* y := U^-1 y for the columns of a panel, and subtracts their terms from the entries of y before
- * them. */
+/* y := U^-1 y for the columns of a panel, and subtracts the columns times these entries from the
+ * entries of y before them. */
 static inline __attribute__((always_inline)) void substitute(const vec *u, uint32_t before, vec *y)
 {
     const vec *own = u + (size_t)before * SIDE;

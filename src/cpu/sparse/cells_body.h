@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* cells_body.h - computes the model's values at the nonzeros of a partition, once for each
- * instruction set and precision. kernel_body.h includes it. It is the part that also reads the rows
- * of the mode itself.
+ * instruction set and precision. kernel_body.h includes it. Unlike the MTTKRP, these functions also
+ * read the rows of the mode itself.
  *
  * A value is the sum over columns of the product of the rows of all modes. The columns of a
  * position are first added to FOLD sums, in vectors. A loop over all positions of the block then

@@ -25,7 +25,7 @@ struct ts_pass;
 
 int ts_pass_new(const struct ts_backend_conf *conf, enum ts_isa isa, uint32_t threads,
                 struct ts_pass **ret, struct ts_err *err);
-void ts_pass_free(struct ts_pass *pass); /* NULL is fine */
+void ts_pass_free(struct ts_pass *pass); /* pass may be NULL */
 
 /* How ranks divide the work (share.h). NULL: there is one rank. */
 struct ts_share;

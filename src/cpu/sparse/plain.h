@@ -56,15 +56,15 @@ struct ts_plain_head {
 
 struct ts_plain;
 
-/* ts_plain_bytes: most bytes of the plain blocks of one mode, or of all modes (-1).
- * ts_plain_bytes_of: the same for partitions begin .. end - 1 of a mode. */
+/* ts_plain_bytes returns the most bytes that plain blocks of one mode, or of all modes (-1), can
+ * take. ts_plain_bytes_of returns the same for partitions begin .. end - 1 of a mode. */
 uint64_t ts_plain_bytes(const struct ts_tensor *t, int only_mode);
 uint64_t ts_plain_bytes_of(const struct ts_tensor *t, uint32_t mode, uint64_t begin, uint64_t end);
 
 /* Makes a store for at most `bytes` of blocks. */
 int ts_plain_new(const struct ts_tensor *t, uint64_t bytes, struct ts_plain **ret,
                  struct ts_err *err);
-void ts_plain_free(struct ts_plain *p); /* NULL is fine */
+void ts_plain_free(struct ts_plain *p); /* p may be NULL */
 
 /* Returns the bytes of the store without its blocks. */
 uint64_t ts_plain_own_bytes(const struct ts_tensor *t);

@@ -34,7 +34,8 @@ static uint64_t next_queued(struct ts_feed *f, struct ts_feed_mode *m, enum ts_f
     return shard;
 }
 
-/* Takes an unchecked slot of the consumers' current pass out of its queue. NULL: there is none. */
+/* Takes an unchecked slot of the consumers' current pass out of its queue. Returns NULL if there is
+ * none. */
 static struct ts_slot *slot_now(struct ts_feed *f)
 {
     struct ts_feed_mode *m = &f->mode[ts_feed_mode_of(f, f->now)];

@@ -95,7 +95,7 @@ void ts_feed_begin_number(struct ts_feed *f, uint64_t pass)
             item->slot = i;
             continue;
         }
-        if (item->keep && item->read_for == s->pass && /* unless it was read again meanwhile */
+        if (item->keep && item->read_for == s->pass && /* unless a later pass got it */
             (atomic_fetch_and(&f->mode[s->mode].known[s->shard], (unsigned char)~TS_SHARD_LOADING) &
              TS_SHARD_LOADING) != 0)
             f->n_unread++;

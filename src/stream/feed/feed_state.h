@@ -135,7 +135,7 @@ struct ts_feed {
 
     uint64_t bytes_read, wait_ns, n_lent;
     pthread_t *checker;
-    uint32_t n_checkers, n_checking; /* number of checkers, and of those that have started */
+    uint32_t n_checkers, n_checking; /* number of checker threads, and of those that have started */
     uint32_t check_turn;             /* the consumer from whose queue a checker takes first */
     int stop;                        /* 1: ends the checkers */
 

@@ -15,7 +15,7 @@
 #include "stream/feed/reader.h"
 
 #define TS_READ_BYTES (1u << 20) /* bytes of one read */
-/* the smallest block of a disk: an O_DIRECT read has at least so many bytes, except at the end */
+/* the smallest block of a disk: an O_DIRECT read has at least this many bytes, except at the end */
 #define TS_DIRECT_BYTES 512u
 
 struct ts_reader_files {

@@ -68,11 +68,11 @@ void ts_slabs_leave(struct ts_slabs *b, int left);
 
 void ts_slabs_stats(struct ts_slabs *b, struct ts_feed_stats *ret);
 
-/* How a budget is divided. Returns TS_ELIMIT if it is too small for the slots. Only tensor,
- * host_bytes, hold and keep of conf are read. */
+/* The division of a budget. ts_slabs_plan returns TS_ELIMIT if the budget is too small for the
+ * slots. It reads only tensor, host_bytes, hold and keep of conf. */
 struct ts_slabs_plan {
     uint64_t resident_bytes, slot_bytes;
-    uint64_t n_stay;  /* slabs that stay, of those that no device keeps */
+    uint64_t n_stay;  /* number of slabs that stay in host memory, of those that no device keeps */
     uint32_t n_slots; /* 0: all slabs stay, or the array is in memory */
 };
 int ts_slabs_plan(const struct ts_slabs_conf *conf, struct ts_slabs_plan *ret, struct ts_err *err);
