@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* cpu_state.h - the structs that the files of the CPU backend share.
  *
- *   cpu_backend.c  the table of functions: factors, products, rows
+ *   cpu_backend.c  the table of functions of the backend
  *   cpu_open.c     opens and closes the backend
- *   cpu_losses.c   rows of Poisson models and by other losses
- *   cpu_budget.c   memory, computed from the conf alone
- *   cpu_ranks.c    several ranks: shared memory, and which ranks get rows
+ *   cpu_losses.c   updates rows of Poisson models and of models with other losses
+ *   cpu_budget.c   computes memory before the backend is opened
+ *   cpu_ranks.c    shares factors between ranks, and sends rows to them
  *
  *   owner    cpu_backend.c makes and frees it
  *   units    bytes; rows; columns

@@ -168,7 +168,7 @@ struct ts_device_memory {
     uint64_t slot_bytes;   /* slots for the other shards */
     uint64_t shared_bytes; /* for a dense tensor: products Y that several modes use */
     double shared_part;    /* part of the rows of Y that is kept, 0 to 1 */
-    uint64_t driver_bytes; /* driver, code and libraries (measured or assumed), and rounding */
+    uint64_t driver_bytes; /* driver, code and libraries (measured or assumed); rounding of sizes */
 };
 
 /* A backend is this table alone: callers use it through these functions only, and a backend calls

@@ -67,8 +67,8 @@ struct ts_cell_losses {
 
 struct ts_loss;
 
-/* What a pass of LOSSES computes. Without `observed`, the loss of a cell that is not held out is
- * its loss minus the loss of the value 0 there. */
+/* What a pass of LOSSES computes. Without `observed`, cells that are not held out count with f(x,
+ * m) - f(0, m), the loss minus that of the value 0. */
 struct ts_loss_sums {
     const struct ts_loss *loss;
     double at;

@@ -70,7 +70,7 @@ struct sums {
     size_t square;       /* rank * rank */
     uint64_t step;       /* rows of a chunk: the rows that are read at a time */
     double *chunk;       /* step x rank: rows of the model, or of the MTTKRP */
-    double *split;       /* 2 x step x rank: upper and lower halves of the chunk's numbers */
+    double *split; /* 2 x step x rank: high and low halves of the bits of the chunk's entries */
     /* step x rank: rows of a factor in the backend's order, to be copied to it */
     double *ready;
     double *own; /* n_rows x rank: the model's factor of `mode` */

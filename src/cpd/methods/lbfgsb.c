@@ -46,7 +46,7 @@ struct lbfgsb {
     double *direction; /* entries of all modes, one mode after another */
     double *sum;       /* two sums for each span */
     uint64_t bytes;    /* bytes of `direction` and `sum` */
-    /* by mode: number of entries before the mode's in `direction`, and number of the mode's */
+    /* by mode: its first entry in `direction`, and its number of entries */
     uint64_t at[TS_MAX_ORDER], n[TS_MAX_ORDER];
     uint64_t spans[TS_MAX_ORDER + 1]; /* number of spans in the modes before each mode */
     int known;                        /* 1: `direction` is valid */

@@ -121,7 +121,7 @@ struct ts_method {
      * before. Returns 0 if one of them should be finite and is not. NULL: the method has none. */
     int (*tell)(struct ts_solver *a);
 
-    /* Returns the objective, or NaN if it is the distance between tensor and model alone. */
+    /* Returns the objective, or NaN if it consists of the residual alone, without penalties. */
     double (*objective)(const struct ts_solver *a);
 
     /* Whether the run has converged after a sweep that changed the fit by `change`. It is not

@@ -67,9 +67,9 @@ static int inverse_root(struct polar *s, const double *gram, double share, doubl
     return 0;
 }
 
-/* How far A' A is from the Gram matrix of orthonormal columns, some of which may be missing: the
- * largest entry of |gram gram - gram|, which is 0 for a projector. If no column may be missing
- * (whole): that of |gram - I|. */
+/* Returns how far A' A is from the Gram matrix of orthonormal columns. whole: the largest entry of
+ * |gram - I|. Otherwise some columns may be missing: the largest entry of |gram gram - gram|, which
+ * is 0 for a projector. */
 static double defect(const struct polar *s, const double *gram, int whole)
 {
     double most = 0;

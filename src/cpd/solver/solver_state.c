@@ -139,7 +139,7 @@ int ts_solver_check_from(const struct ts_solver_conf *conf, struct ts_err *err)
     static const char *const name[] = { "float32", "float64" };
     const struct ts_state *s = ts_state_get(conf->from);
     const char *path = ts_state_path(conf->from);
-    /* the last whole sweep: only the state of a run's end has all its factors */
+    /* the last sweep that has begun; with TS_STATE_ENDED, `sweep` is the one after it */
     const uint32_t last = s->sweep - ((s->flags & TS_STATE_ENDED) != 0);
     /* an accelerated run may have one sweep more than asked for */
     const uint32_t least = conf->accelerate && last > 1 ? last - 1 : last;

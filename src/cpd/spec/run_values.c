@@ -463,7 +463,7 @@ static int read_values(const char *file, const struct ts_state *s, struct ts_run
     for (size_t i = 0; i < sizeof opts / sizeof *opts && rc == 0; i++) {
         const char *value = ts_state_option(s, opts[i].name);
         if (opts[i].def != NULL)
-            /* cannot fail: check_options parses defaults */
+            /* cannot fail: the test check_options parses all defaults */
             (void)ts_opt_set(&opts[i], ret, opts[i].def, NULL);
         if (value != NULL)
             rc = ts_run_values_set(file, &opts[i], value, ret, err);

@@ -24,7 +24,7 @@ void ts_spec_defaults(struct ts_spec *ret)
     };
     for (size_t i = 0; i < sizeof opts / sizeof *opts; i++)
         if (opts[i].def != NULL)
-            /* cannot fail: check_options parses defaults */
+            /* cannot fail: the test check_options parses all defaults */
             (void)ts_opt_set(&opts[i], ret, opts[i].def, NULL);
 }
 

@@ -39,7 +39,8 @@ enum ts_section {
     TS_SECTION_LAST = TS_SECTION_MOMENT + TS_MOMENTS_MOST - 1
 };
 
-/* Demands (enum ts_demand) that apply to the whole run, and are the same in all modes. */
+/* The flags of enum ts_demand (settings of modes) that apply to the whole run, and are the same in
+ * all modes. */
 #define TS_DEMANDS_OF_RUN                                                                 \
     (TS_DEMAND_OBSERVED | TS_DEMAND_BY_COUNT | TS_DEMAND_POISSON | 15u * TS_DEMAND_LOSS | \
      TS_DEMAND_LBFGSB | TS_DEMAND_MEAN | TS_DEMAND_BEST | TS_DEMAND_HELD)

@@ -56,6 +56,6 @@ extern const struct ts_gemm ts_gemm_portable_f32, ts_gemm_portable_f64;
 extern const struct ts_gemm ts_gemm_avx2_f32, ts_gemm_avx2_f64; /* on x86-64 only */
 extern const struct ts_gemm ts_gemm_avx512_f32, ts_gemm_avx512_f64;
 
-const struct ts_gemm *ts_gemm_of(enum ts_isa isa, int wide); /* wide: float64, otherwise float32 */
+const struct ts_gemm *ts_gemm_of(enum ts_isa isa, int wide); /* wide 1: float64; 0: float32 */
 
 #endif

@@ -243,7 +243,7 @@ PART void NAME(gather_cols)(const struct ts_dense_product *p, const struct ts_de
                 walk_from(p, &t->before, l, w->col, &before);
                 left = walk_row(&before, s->row, n);
             }
-            if (t->behind.n == 0) { /* no modes follow, so the row is taken itself; 0 + -0 is 0 */
+            if (t->behind.n == 0) { /* no modes follow, so nothing is multiplied; 0 + -0 is 0 */
                 EACH_COL(c, n)
                     sum[c] += (0 + (double)x[c]) * left[c];
                 continue;

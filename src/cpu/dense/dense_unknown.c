@@ -15,7 +15,7 @@
 #include "format/arrays/dense_held.h"
 
 #define WORD  64u /* bits of a word, one for each cell */
-#define WORDS 8u  /* words that are computed at a time */
+#define WORDS 8u  /* number of words that are computed at a time */
 
 struct ts_dense_unknown {
     const struct ts_tensor *tensor;
@@ -220,8 +220,8 @@ static int wants_unknown(const struct ts_dense_unknown *u, const struct ts_dense
            (!w->some_known && w->first == 0 && w->end == u->tensor->dense->array.dim[w->mode]);
 }
 
-/* Lists the wanted cells (w NULL: all unknown cells) of a thread's part of a slab, which has whole
- * words. */
+/* Lists the wanted cells (w NULL: all unknown cells) of thread me's part of a slab, which consists
+ * of whole words of bits. Returns the list. */
 static uint32_t *list_part(const struct ts_dense_unknown *u, const struct ts_dense_wanted *w,
                            const struct slab *s, uint32_t me, uint32_t team)
 {

@@ -274,7 +274,7 @@ static int gather(struct ts_rounds_run *u, int judged)
     return rc;
 }
 
-/* Returns the state of a call for one model and one mode. */
+/* Returns a struct ts_rounds_run for a call with one model and one mode. */
 static struct ts_rounds_run run_of(const struct ts_rounds_of *model, uint32_t mode,
                                    struct ts_feed *feed, struct ts_err *err)
 {

@@ -23,10 +23,10 @@ struct ts_share {
     uint64_t *cut[TS_MAX_ORDER];                /* by mode, n + 1: first partition of each rank */
     unsigned char *deal[TS_MAX_ORDER];          /* by mode, n_shards: enum ts_deal of each shard */
     uint64_t *first_row, *byte, *shard, *group; /* n + 1 each */
-    double *each;                               /* n: a number of each rank */
-    struct ts_share_row *row;                   /* n: rows that are cut */
-    struct ts_comm_move *move;                  /* 4 n: moves of bytes between ranks */
-    char *stage;                                /* buffer for packed columns; or NULL */
+    double *each;              /* n: one number of each rank, for ts_share_largest */
+    struct ts_share_row *row;  /* n: rows that are cut */
+    struct ts_comm_move *move; /* 4 n: moves of bytes between ranks */
+    char *stage;               /* buffer for packed columns; or NULL */
     uint64_t polled_ns;
     struct ts_exchanged noted;
     int given_up, whole;

@@ -69,7 +69,7 @@ struct ts_kernel_scratch {
     _Alignas(64) char product[TS_BLOCK_NNZ * 256];
     /* sums of the current row over the blocks before this one */
     _Alignas(64) double sum[TS_FMAT_MAX_STRIDE];
-    _Alignas(64) float rest[TS_FMAT_MAX_STRIDE]; /* remainders, if the job needs none */
+    _Alignas(64) float rest[TS_FMAT_MAX_STRIDE]; /* gets remainders that the job does not need */
     struct ts_unpacked block[2];                 /* the current block, and the one after it */
     /* FOLD partial sums of each position, for cells (cells_body.h) */
     _Alignas(64) double fold[4 * (TS_BLOCK_NNZ + TS_UNPACK_SLACK)];
@@ -171,7 +171,8 @@ struct ts_gram_ops {
 #define TS_GRAM_SHORT 64u /* most nonzeros of a short row, a multiple of TS_GRAM_SIDE */
 
 /* Restores the order of diagonal blocks after `add`. With T = turned: the block at (T v, T v) of s
- * has x(j) x((j + d) % T) in row d, column j, for d = 0 .. T / 2. It gets its upper triangle. */
+ * has x(j) x((j + d) % T) in row d, column j, for d = 0 .. T / 2. Sets the upper triangle of the
+ * block. */
 void ts_gram_straighten(const struct ts_gram *g, uint32_t turned);
 
 const struct ts_gram_ops *ts_gram_get(enum ts_isa isa, enum ts_precision precision,

@@ -50,7 +50,7 @@ enum ts_shard_known {
     /* not to be read: it is resident, or on its way to the device that keeps it */
     TS_SHARD_LOADING = 1,
     TS_SHARD_SOUND = 2, /* its structure was checked */
-    TS_SHARD_WHOLE = 4, /* resident: its hash was checked, and it is unpacked */
+    TS_SHARD_WHOLE = 4, /* resident: its hash was checked, and it is decompressed */
     TS_SHARD_GONE = 8,  /* its consumer keeps it, and the feed no longer has it */
 };
 
@@ -175,8 +175,8 @@ void ts_feed_push(struct ts_feed_mode *m, struct ts_feed_queue *q, uint64_t shar
  * be read again. Each slot of the new pass is noted in the item of its shard. */
 void ts_feed_begin_number(struct ts_feed *f, uint64_t pass);
 
-/* feed_read.c. The reader's two callbacks (called without the lock), and the start of a new pass
- * for the reader's cursors. */
+/* feed_read.c. The reader's two callbacks (called without the lock), and a function that moves the
+ * reader's cursors to the start of a pass. */
 int ts_feed_read_next(void *feed, struct ts_read_job *ret);
 void ts_feed_read_done(void *feed, const struct ts_read_job *job, int rc, const struct ts_err *err);
 void ts_feed_read_from(struct ts_feed *f, uint64_t pass);
