@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The CPU backend's table of functions (stream/backend.h): factors in memory, passes by pass.c, row
- * updates by rowsolve.c. */
+/* Fills the CPU backend's table of functions (stream/backend.h). Factors are in memory, pass.c
+ * makes passes, and rowsolve.c updates rows. */
 #include "cpu/cpu_backend.h"
 
 #include <assert.h>
@@ -126,7 +126,8 @@ static int weigh_all(const struct ts_request *r, uint32_t n, uint32_t mode, stru
     return ts_pass_cells(s->pass, mode, n, model, feed, times, err);
 }
 
-/* Computes sums of errors or of a loss, in a pass that evaluates the models at the nonzeros. */
+/* Computes requests of kind ERRORS or LOSSES, in a pass that evaluates the models at the
+ * nonzeros. */
 static int judge_all(const struct ts_request *r, uint32_t n, uint32_t mode, struct ts_feed *feed,
                      struct ts_backend_times *times, struct ts_err *err)
 {
@@ -203,7 +204,7 @@ static int complete_dense(struct ts_cpu *c, uint32_t mode, struct ts_feed *feed,
     return rc;
 }
 
-/* Computes requests of kind ROWS: for models with separate matrices, or for one model. */
+/* Computes requests of kind ROWS, for several models that are apart, or for one. */
 static int complete_all(const struct ts_request *r, uint32_t n, uint32_t mode, struct ts_feed *feed,
                         struct ts_backend_times *times, struct ts_err *err)
 {

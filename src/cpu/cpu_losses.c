@@ -60,7 +60,7 @@ static void tell_rows(const struct ts_request *w, uint32_t n, struct ts_backend_
     times->row_bytes = bytes;
 }
 
-/* Multiplicative updates for several separate models, or for one. */
+/* Makes multiplicative updates for several models that are apart, or for one. */
 int ts_cpu_multiply_all(const struct ts_request *w, uint32_t n, uint32_t mode, struct ts_feed *feed,
                         struct ts_backend_times *times, struct ts_err *err)
 {
@@ -114,7 +114,7 @@ static int end_descent(struct ts_cpu *c, uint32_t mode, const struct ts_descent 
                    : rc;
 }
 
-/* Gradient steps for several separate models, or for one. */
+/* Makes gradient steps for several models that are apart, or for one. */
 int ts_cpu_descend_all(const struct ts_request *w, uint32_t n, uint32_t mode, struct ts_feed *feed,
                        struct ts_backend_times *times, struct ts_err *err)
 {

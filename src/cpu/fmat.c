@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Factor matrices: allocates them, and converts rows to and from float64. */
+/* Allocates factor matrices, and converts their rows to and from float64. */
 #include "cpu/fmat.h"
 
 #include <string.h>

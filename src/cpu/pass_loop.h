@@ -73,7 +73,7 @@ struct ts_pass_loop {
 int ts_pass_loop_run(struct ts_pass_loop *l);
 
 /* Returns the times of a pass on CPU cores. Time that is neither waiting nor exchange counts as
- * kernels. */
+ * kernel time. */
 static inline struct ts_backend_times ts_pass_times(uint64_t total_ns, uint64_t nnz,
                                                     uint64_t wait_ns, uint64_t exchange_ns,
                                                     uint64_t solve_ns)

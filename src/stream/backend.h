@@ -239,7 +239,7 @@ struct ts_backend {
      * applies to products whose sums have `inner`, and to products without an update. */
     void (*sum_in)(void *be, enum ts_precision summed);
 
-    /* In later passes, held-out nonzeros count as zeros. share 0: no nonzero is held out. NULL
+    /* Makes held-out nonzeros count as zeros in later passes. share 0: no nonzero is held out. NULL
      * without TS_CAN_HELD_OUT. */
     void (*hold_out)(void *be, const struct ts_hold_out *h);
 
@@ -255,8 +255,8 @@ struct ts_backend {
     int (*divide_columns)(void *be, uint32_t mode, const struct ts_multiply *multiply,
                           struct ts_multiply_sums *ret, struct ts_err *err);
 
-    /* For a mode whose rows descend: sets *zeros to the estimated sum over all cells of the loss at
-     * the value 0. Factors are not changed. */
+    /* For a mode with gradient steps: sets *zeros to the estimated sum over all cells of the loss
+     * at the value 0. Factors are not changed. */
     int (*zeros)(void *be, uint32_t mode, const struct ts_descent *descent, double *zeros,
                  struct ts_err *err);
 
@@ -285,9 +285,9 @@ struct ts_backend {
      * shards stay in memory: at least one, at most `most`. */
     uint32_t (*together)(const struct ts_backend_conf *conf);
 
-    /* For a dense tensor with unknown cells: the number of column groups in which the sums of each
-     * row are computed. Each group needs passes of its own over the cells. 0: such a model takes as
-     * many passes as a product (ts_dense_passes). */
+    /* For a dense tensor with unknown cells: returns the number of column groups in which the sums
+     * of each row are computed. Each group needs passes of its own over the cells. 0: such a model
+     * takes as many passes as a product (ts_dense_passes). */
     uint32_t (*groups)(const void *be);
 
     /* ---- functions with TS_CAN_RANKS. In a backend without it they are NULL: each rank has all

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums of errors and of a loss over partitions, from the model's value at each nonzero. */
+/* Sums errors and a loss over partitions, from the model's value at each nonzero. */
 #include "stream/fit_sums.h"
 
 #include <stdlib.h>

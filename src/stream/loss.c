@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of losses, generated from losses.def. */
+/* Defines the table of losses, generated from losses.def, and parses names of losses. */
 #include "stream/loss.h"
 
 #include <math.h>

@@ -91,6 +91,6 @@ int ts_loss_number_check(int kind, double at, struct ts_err *err);
 int ts_loss_takes_number(int kind);
 double ts_loss_some_number(int kind);
 
-const struct ts_loss *ts_loss_of(int kind); /* NULL for TS_GCP_NONE and unknown kinds */
+const struct ts_loss *ts_loss_of(int kind); /* NULL: TS_GCP_NONE, or an unknown kind */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums over the nonzeros of a block, compiled for AVX2 and for any processor. */
+/* Computes sums over the nonzeros of a block, compiled for AVX2 and for any processor. */
 #include "cpd/judge/score_block.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Poisson models of counts, by CP-APR: alternating Poisson regression with multiplicative updates.
+/* Computes Poisson models of counts by CP-APR: alternating Poisson regression with multiplicative
+ * updates.
  *
  * The objective to maximise is log L = sum over nonzeros of x log m - sum over all cells of m
  * (without log x!, which does not depend on the model). The method is algorithm 3 of Chi and Kolda,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Generalized CP: models by other losses (stream/loss.h), by gradient descent.
+/* Computes models by other losses (generalized CP, stream/loss.h), by gradient descent.
  *
  * The objective F is the sum of the loss f(x, m) over all cells, where unlisted cells have the
  * value 0, plus 1/2 l2 times the sum of squares of each factor. With `observed`, F sums over the

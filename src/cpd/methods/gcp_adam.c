@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Models by other losses (gcp.c), by steps of Adam.
+/* Computes models by other losses (gcp.c), by steps of Adam.
  *
  * A sweep takes the modes one after another. One pass computes the gradient of the mode's factor at
  * the newest factors of the other modes. It is exact for the nonzeros. For unlisted cells it comes

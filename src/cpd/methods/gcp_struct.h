@@ -17,7 +17,7 @@ struct ts_gcp {
     struct ts_loss_sums sums;  /* the sums of the pass that computes the loss */
     void *memory;              /* the block that holds all moments */
     uint64_t memory_bytes;
-    /* by moment and mode; the number of moments is ts_spec_moments */
+    /* matrices by moment and mode; the number of moments is ts_spec_moments */
     void *moment[TS_MOMENTS_MOST][TS_MAX_ORDER];
     /* rate: step length of Adam, or of lbfgsb.c; before: the objective of the previous sweep, NaN
      * if there was none */

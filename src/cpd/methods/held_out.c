@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Alternating least squares with held-out nonzeros. The backend's MTTKRPs leave these nonzeros out,
- * so they count as zeros, like unlisted cells. A pass after the last mode computes the errors at
- * held-out cells and at the other cells. So columns keep their lengths between modes.
+/* Computes alternating least squares with held-out nonzeros. The backend's MTTKRPs leave these
+ * nonzeros out, so they count as zeros, like unlisted cells. A pass after the last mode computes
+ * the errors at held-out cells and at the other cells. So columns keep their lengths between modes.
  *
  *   bits     as in observed.c
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Alternating least squares, with constraints: the equations of solver.h. */
+/* Computes alternating least squares, with constraints, by the equations of solver.h. */
 #include <float.h>
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of row makers, indexed by the kind of update. */
+/* Finds the row maker of a kind of update, and adds up checks and memory of all makers. */
 #include "cpd/rows/row_maker.h"
 
 static const struct ts_row_maker *const makers[TS_N_ROW_KINDS] = {

@@ -78,7 +78,7 @@ static uint32_t less(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Computes the inverse with several threads, which share rows. The bits do not depend on which
+/* Computes the inverse with several threads, which divide its rows. The bits do not depend on which
  * thread computes a row. */
 static int inverse_by(int threads, const struct parts *set, uint32_t n, const double *v, double cut,
                       double *l, double *li, double *ret)

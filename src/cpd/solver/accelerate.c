@@ -37,8 +37,8 @@ static uint64_t row_bytes(uint32_t rank, enum ts_precision precision)
     return rank * (precision == TS_FLOAT32 ? sizeof(float) : sizeof(double));
 }
 
-/* Bit m: the factor of mode m is stored. Not stored are fixed factors, and the factor of the mode
- * that is solved first, unless its update reads the old rows. */
+/* Returns the modes whose factors are stored (bit m: mode m). Not stored are fixed factors, and the
+ * factor of the mode that is solved first, unless its update reads the old rows. */
 static uint32_t kept_modes(const struct ts_spec *spec, uint32_t order)
 {
     const struct ts_constraint *c = ts_spec_of(spec)->mode;

@@ -13,9 +13,9 @@
  *
  * If the fit falls in a sweep, its factors are dropped. The next one starts from B itself, without
  * extrapolation, and k counts from there (Nesterov's extrapolation with restarts; Mitchell, Ye, De
- * Sterck 2020). The fit is known after each sweep anyway, so no further pass is needed. If the last
- * sweep of a run was given up, one more sweep follows, so that the run ends with the better
- * factors.
+ * Sterck 2020). The fit is known after each sweep anyway, so no further pass is needed. If the
+ * factors of the last sweep were dropped, one more sweep follows, so that the run ends with the
+ * better factors.
  *
  * With penalties, the figure that counts is 1 - sqrt(2 F) / |X| with the objective F. Without
  * penalties it is equal to the fit. The factor that is solved first is replaced before it is an

@@ -19,7 +19,7 @@ struct ts_best {
     struct ts_init_conf init;
     enum ts_precision precision;
     uint32_t order, rank;
-    double *number; /* TS_BEST_NUMBERS, rank weights, order x rank norms */
+    double *number; /* TS_BEST_NUMBERS figures, rank weights, order x rank column norms */
     char *memory;   /* all factors, in the precision of the run */
     uint64_t memory_bytes;
     char *rows[TS_MAX_ORDER];

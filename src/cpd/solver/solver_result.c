@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The results of a run: the figures of a sweep and, at the end, weights, column norms and rows of
- * the factors. */
+/* Computes the results of a run: the figures of each sweep and, at the end, weights, column norms
+ * and rows of the factors. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,8 +76,8 @@ static void take_weights(const struct ts_solver *a, struct ts_solver_result *ret
         put_column(a, a->rank, fabs(ret->mean), norm, ret);
 }
 
-/* Weights are not negative, so the sign of the mean goes into a mode with normalized columns, if
- * there is one. */
+/* Returns the rows of the result. Weights are not negative, so the sign of the subtracted mean goes
+ * into a mode with normalized columns, if one exists. */
 static struct ts_solver_rows rows_of(const struct ts_solver *a)
 {
     const struct ts_init_conf *c = &a->conf->init;

@@ -13,7 +13,7 @@
 static uint32_t sign_mode(const struct ts_solver *a)
 {
     uint32_t first = 0, ret = a->order;
-    /* the start of these methods has the signs already */
+    /* methods that descend by a loss choose signs in their start */
     if (ts_solver_kind(a, 0) == TS_ROW_DESCEND)
         return ret;
     while (first < a->order && ts_solver_kind(a, first) == TS_ROW_KEEP)

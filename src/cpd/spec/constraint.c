@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Computes properties of the constraints of a mode, and the rounds of its row updates. */
 #include "cpd/spec/constraint.h"
 
 #include <math.h>

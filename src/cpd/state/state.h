@@ -162,11 +162,11 @@ enum ts_state_part {
     TS_PART_OBJECTIVE,
     /* models by L-BFGS-B: data of the stored pairs of steps (lbfgsb.c) */
     TS_PART_PAIRS,
-    TS_PART_MEAN = TS_PART_LOSS, /* observed cells less their mean: float64, the mean */
+    TS_PART_MEAN = TS_PART_LOSS, /* observed cells: float64, the mean that is subtracted */
     TS_N_PARTS = 16
 };
 
-struct ts_state_past { /* a finished sweep */
+struct ts_state_past { /* the fit and time of a finished sweep */
     double fit;
     uint64_t total_ns;
 };

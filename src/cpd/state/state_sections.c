@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names and sizes of the sections of a state. */
+/* Defines the names and sizes of the sections of a state. */
 #include "cpd/state/state_sections.h"
 
 #include <inttypes.h>

@@ -40,7 +40,7 @@ struct ts_dense_rows {
     uint16_t every[TS_BLOCK_NNZ];      /* the positions 0, 1, ... of a block */
     double *table[TS_DENSE_MAX_ORDER]; /* by mode: the factor as float64 */
     double *ones;                      /* a row product of ones */
-    /* for each row of the mode 1: the Gram matrix is summed over known cells; 0: over unknown
+    /* one for each row of the mode. 1: the Gram matrix is summed over known cells; 0: over unknown
      * ones */
     unsigned char *direct;
     double *packed; /* upper triangles of Gram matrices, for a group of rows */

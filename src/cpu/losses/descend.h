@@ -7,7 +7,7 @@
  *
  *   owner    the object owns its memory, the caller the matrices and moments
  *   threads  one thread calls; inside, OpenMP threads
- *   errors   0 or a negative ts_code; with a share, only messages between processes can fail
+ *   errors   0 or a negative ts_code; only messages between ranks can fail
  *   bits     depend on factors, moments and `descent`, and not on the number of threads
  */
 #ifndef TS_CPU_DESCEND_H

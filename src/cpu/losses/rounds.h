@@ -125,7 +125,7 @@ struct ts_rounds_of {
     struct ts_rounds *r;
     struct ts_share *share; /* how ranks divide the work; NULL: there is one rank */
     struct ts_fmat *factor; /* factors of all modes */
-    struct ts_fmat *apart;  /* memory with as many rows as the mode */
+    struct ts_fmat *apart;  /* memory for the new rows of the mode, or for B */
     const struct ts_multiply *multiply;
     struct ts_multiply_sums *ret;
     const struct ts_descent *descend;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The row solve for AVX-512: 32 registers hold a tile of 8 x 2 vectors. */
+/* Compiles the row solve for AVX-512. 32 registers hold a tile of 8 x 2 vectors. */
 #ifdef __x86_64__
 #include <immintrin.h>
 #include <string.h>

@@ -295,7 +295,7 @@ static double add_lanes(vec x)
 }
 
 #define STEP_COLUMNS 4u                      /* number of columns whose sums stay in registers */
-#define STEP_VECS    (TS_LANES == 8 ? 4 : 2) /* number of vectors of rows that are updated at a time */
+#define STEP_VECS    (TS_LANES == 8 ? 4 : 2) /* vectors of rows per update */
 
 /* Coordinate descent on columns r .. r + 3 for STEP_VECS vectors of rows, from row i on. First adds
  * the terms of all other columns to their sums, then updates the four columns one after another.

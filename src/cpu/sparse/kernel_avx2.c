@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernels for AVX2 and FMA. */
+/* Compiles the kernels (kernel.h) for AVX2 and FMA. */
 #ifdef __x86_64__
 #include <math.h>
 #include <string.h>

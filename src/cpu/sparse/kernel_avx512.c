@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernels for AVX-512. */
+/* Compiles the kernels (kernel.h) for AVX-512. */
 #ifdef __x86_64__
 #include <immintrin.h>
 #include <math.h>

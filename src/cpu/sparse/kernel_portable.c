@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The MTTKRP kernels for any machine, in vectors of 16 bytes. On machines without such vectors, the
- * compiler splits them. */
+/* Compiles the kernels (kernel.h) for any machine, in vectors of 16 bytes. On machines without such
+ * vectors, the compiler splits them. */
 #include <math.h>
 #include <string.h>
 

@@ -27,10 +27,10 @@ int ts_pass_new(const struct ts_backend_conf *conf, enum ts_isa isa, uint32_t th
                 struct ts_pass **ret, struct ts_err *err);
 void ts_pass_free(struct ts_pass *pass); /* pass may be NULL */
 
-/* How ranks divide the work (share.h). NULL: there is one rank. */
+/* Returns how ranks divide the work (share.h), or NULL if there is one rank. */
 struct ts_share;
 struct ts_share *ts_pass_share(const struct ts_pass *pass);
-/* the store of decoded blocks, which is lent; or NULL */
+/* returns the store of decoded blocks (plain.h), which is lent, or NULL if there is none */
 struct ts_plain *ts_pass_plain(const struct ts_pass *pass);
 
 /* Lends a store of decoded blocks to a pass over the same tensor that has none. The store must

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pass_cells.c - a pass that evaluates models at the nonzeros, and calls `take` of weighted
+/* pass_cells.c - makes a pass that evaluates models at the nonzeros, and calls `take` of weighted
  * passes. */
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pass_products.c - MTTKRPs of several models in one pass. Heads are added in the order of the
- * file. */
+/* pass_products.c - computes MTTKRPs of several models in one pass. Heads are added in the order of
+ * the file. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pass_rows.c - a pass that solves for the rows of a factor. Each row has its own Gram matrix. */
+/* pass_rows.c - makes a pass that solves for the rows of a factor, each with its own Gram
+ * matrix. */
 #include <assert.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Plain blocks: computes their size, makes and stores them. */
+/* Makes and stores plain (decoded) blocks, and computes their size. */
 #include "cpu/sparse/plain.h"
 
 #include <float.h>

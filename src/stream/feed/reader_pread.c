@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* reader_pread.c - the reader without io_uring: a few threads call pread. */
+/* reader_pread.c - reads without io_uring, by a few threads that call pread. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

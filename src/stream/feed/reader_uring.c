@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* reader_uring.c - the reader on io_uring: one thread keeps up to DEPTH reads in flight.
+/* reader_uring.c - reads by io_uring: one thread keeps up to DEPTH reads in flight.
  *
  * The thread sleeps only in the ring. The ring always has a read of an eventfd in flight, and a
  * kick writes to it. So waiting for a disk and waiting for a free slot are one wait.
