@@ -140,9 +140,9 @@ static inline const struct ts_device_times *ts_backend_told(const struct ts_back
 
 /* The largest number of entries of the last mode's factor (16 MiB) for which the backend keeps the
  * rounding error of the product in float32, which improves the fit. With more entries it is
- * dropped: the errors of so many entries average out in the sum over all of them, to 1e-10 of the
- * sum if rows have equal weight, and to more if a few rows have most of the weight. Fits up to
- * 0.9997 do not change. */
+ * dropped, because the errors of so many entries average out in the sum over all of them. What
+ * remains is 1e-10 of the sum if rows have equal weight, and more if a few rows have most of the
+ * weight. Fits up to 0.9997 do not change. */
 #define TS_REST_ENTRIES (UINT64_C(1) << 22)
 
 static inline int ts_rest_fits(const struct ts_tensor *t, uint32_t rank)

@@ -3,7 +3,7 @@
  * cells.
  *
  * For a nonzero x of an output row i, p is the elementwise product of the other factors' rows, as
- * in an MTTKRP, and m = <p, a_i> with the row a_i of the mode itself: the model's value at the
+ * in an MTTKRP. With the row a_i of the mode itself, m = <p, a_i> is the model's value at the
  * nonzero, if the factors include the weights. A backend (request CELLS of request.h) computes the
  * m of a block, and passes them to `take` with the values and rows of the nonzeros. `take` computes
  * from them, for example, sums of a loss or the largest residuals.

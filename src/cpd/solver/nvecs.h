@@ -17,9 +17,9 @@
  * before that is an operand.
  *
  * Columns are in descending order of d, with the sign that makes their sum nonnegative. In
- * nonnegative modes, negative entries become 0. If a mode has fewer rows than the rank, or Y fewer
- * dimensions (d below TS_NVECS_NONE of the largest d), the remaining columns are drawn uniformly
- * from [0, 1) over the root of the number of rows.
+ * nonnegative modes, negative entries become 0. A mode may have fewer rows than the rank, or Y
+ * fewer dimensions (d below TS_NVECS_NONE of the largest d). Then the remaining columns are drawn
+ * uniformly from [0, 1) over the root of the number of rows.
  *
  *   owner    the caller owns all matrices; the backend owns rows
  *   threads  one calls; init->threads threads compute rows, each row by one thread

@@ -11,10 +11,10 @@
  *     the most that a rank receives of all rows  >
  *         the most, over ranks, of  max(sent, received) + w (sent + received)  for needed rows
  *
- * Packed and unpacked bytes include the padding of rows. w = max(10 / 6 / threads, 1 / 4) means
- * that a thread packs 6 GB/s (measured, for rows of 64 to 128 bytes), and all threads of a rank 40
- * GB/s, while 10 GB/s are sent. If all rows are sent, they are sent with their padding, without
- * packing. If a rank has marked so many rows of a mode that the rule cannot hold, it stops marking.
+ * Packed and unpacked bytes include the padding of rows. w is max(10 / 6 / threads, 1 / 4): a
+ * thread packs 6 GB/s (measured, for rows of 64 to 128 bytes), and all threads of a rank 40 GB/s,
+ * while 10 GB/s are sent. If all rows are sent, they are sent with their padding, without packing.
+ * If a rank has marked so many rows of a mode that the rule cannot hold, it stops marking.
  *
  *   owner    the object owns bits and buffers; the factor owns rows
  *   units    rows of a mode; ranges of ranks begin at multiples of 64 rows, like groups
