@@ -36,7 +36,8 @@ struct ts_fmat {
     int shared; /* 1: all ranks of a machine share this matrix */
 };
 
-/* Elements from one row to the next: 8 for up to 8 columns, otherwise a multiple of 64 bytes. */
+/* ts_fmat_stride returns the elements from one row to the next: 8 for up to 8 columns, otherwise a
+ * multiple of 64 bytes. */
 #define TS_FMAT_MAX_STRIDE 2048u
 #define TS_FMAT_MAX_RANK   TS_FMAT_MAX_STRIDE
 uint32_t ts_fmat_stride(uint32_t rank, enum ts_precision precision);

@@ -9,7 +9,8 @@
 #include "cpd/rows/row_maker.h"
 #include "cpd/rows/symm.h"
 
-/* float32 sums are used again only if their errors are this many times below the limit */
+/* after float64, float32 sums are used again only if their errors are this many times below the
+ * limit */
 #define CALM 2.0
 
 /* ---- before the pass ---- */

@@ -21,8 +21,8 @@ struct observed {
 
 /* ---- the mean ---- */
 
-/* Computes the mean before the first sweep, if it is subtracted. These sums do not depend on the
- * factors. */
+/* Computes the mean before the first sweep, if it is subtracted. The sums of the mean do not depend
+ * on the factors. */
 static int start(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;

@@ -15,7 +15,8 @@
 #define STRIP_COLS   48u
 #define STRIP_STRIDE (STRIP_COLS + 8u)
 #define RUN_ROWS     64u /* row products that a thread computes one after another */
-/* one thread does less work than this: entries of row products, and multiply-adds of cells */
+/* with less work than this, one thread works alone: entries of row products, multiply-adds of
+ * cells */
 #define LONE_NUMBERS 65536u
 #define LONE_ADDS    524288u
 /* most bytes of rows that are prefetched whole, because the present rows stay in that cache too */

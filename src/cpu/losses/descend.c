@@ -20,7 +20,7 @@
 
 #define GROUP 512u /* rows whose columns are summed together */
 #define CHUNK 256u /* sampled columns whose models are computed together */
-#define WAYS  8u   /* independent partial sums of a dot product, for vectors */
+#define WAYS  8u   /* independent partial sums of a dot product, so that vectors are used */
 
 struct ts_steps {
     const struct ts_tensor *tensor;

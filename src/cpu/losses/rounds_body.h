@@ -36,7 +36,7 @@ INLINE struct NAME(operands)
     const int shares = fibre != NULL && ts_unpack_shares(job->order, c->n, n_fibres);
     struct NAME(operands)
         x = { of, leaf, 0, 0, stride * sizeof(TS_REAL), stride * sizeof(TS_REAL) };
-    /* for the compiler, which does not know that orders are at least 2 */
+    /* set only because the compiler does not know that orders are at least 2 */
     of[0] = (struct NAME(operand)){ 0 };
     for (uint32_t l = 1; l <= leaf; l++) {
         uint32_t *idx = scratch->idx[l];

@@ -11,7 +11,7 @@
 
 /* bytes of packed columns for each rank at a time */
 #define STAGE_BYTES    (UINT64_C(256) << 10)
-#define STAGES_BYTES   (UINT64_C(64) << 20) /* bytes of packed columns at a time */
+#define STAGES_BYTES   (UINT64_C(64) << 20) /* bytes of packed columns for all ranks at a time */
 #define MOST_ROW_BYTES (TS_FMAT_MAX_STRIDE * sizeof(double))
 /* time between two checks whether another rank has given up */
 #define POLL_NS UINT64_C(50000000)
@@ -333,8 +333,8 @@ static void unpack(const struct columns *c, uint64_t row, uint64_t n, const char
         memcpy(c->first + (row + i) * c->stride, from + i * c->width, c->width);
 }
 
-/* Makes the first n moves of s->move, which are row ranges, through the buffer `stage`, of which
- * each gets a part. */
+/* Makes the first n moves of s->move, which are ranges of rows, through the buffer `stage`. Each
+ * move gets a part of the buffer. */
 static int move_packed(struct ts_share *s, const struct columns *c, uint32_t n, struct ts_err *err)
 {
     struct ts_comm_move *piece = s->move + n;

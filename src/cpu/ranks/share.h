@@ -8,7 +8,7 @@
  * rows (stream/balance.h).
  *
  *   owner    the share owns its tables; the caller owns matrices, heads and edges (struct
- *   ts_kernel_edge)
+ *            ts_kernel_edge)
  *   threads  one thread calls; ts_share_poll: any, one at a time
  *   errors   0 or a negative ts_code, the same on all ranks
  */

@@ -99,7 +99,7 @@ INLINE void NAME(multiply)(const struct NAME(operands) * x, uint32_t n_vec, size
     }
 }
 
-/* Stores x as vector v of the row `to`, and the remainder if `to` has memory for it. */
+/* Stores x as vector v of the row `to`. A wide kernel also stores the remainder. */
 INLINE void NAME(store)(const VEC *x, const struct NAME(target) * to, uint32_t v)
 {
     ROW row = __builtin_convertvector(*x, ROW);
