@@ -102,8 +102,7 @@ static int begin(struct ts_solver *a, struct ts_err *err)
     }
     update->matrix = a->v;
     update->l1 = a->now.sweep > 0 ? a->spec->mode[mode].l1
-                                  /* no l1 before the first sweep: it might set the whole factor to
-                                   * 0 */
+                                  /* no l1 before the first sweep: it might make the factor 0 */
                                   : 0;
     a->sums.size = update->l1 > 0 ? &a->size[mode] : NULL;
     update->rounds = ts_constraint_rounds(too_large, a->order, a->conf->init.tensor->nnz,

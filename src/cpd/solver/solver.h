@@ -23,8 +23,8 @@
  * With constraints (constraint.h) rows are updated from their old values, multiplied by the weights
  * of the mode solved last; the rest is the same. If the last mode has a constraint, its product is
  * summed once more for the fit, in float64, while its factor stays. If the first mode that is
- * solved must be nonnegative, one later mode must take the signs. The last one that may have
- * negative entries is solved once before the first sweep, without its l1.
+ * solved must be nonnegative, the signs of the tensor belong to a later mode. The last mode that
+ * may have negative entries, if one exists, is solved once before the first sweep, without its l1.
  *
  * If unlisted cells are unknown (constraint.h, observed), each row is solved for with its own Gram
  * matrix, during the pass, and a pass after the last mode sums the errors: fit = 1 - |x - model| /

@@ -157,8 +157,8 @@ static struct ts_dense_target target_of(const struct ts_dense_product *p,
     return t;
 }
 
-/* Returns whether the result *m (Y or W) was computed from the present factors in this precision.
- * Records their versions, as the caller computes it now otherwise. */
+/* Returns whether the result *m (Y or W) was computed from the present factors in this
+ * precision. */
 static int is_made(struct ts_dense_product *p, const struct ts_dense_grid *grid,
                    struct ts_dense_made *m)
 {

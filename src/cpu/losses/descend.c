@@ -36,7 +36,7 @@ struct ts_steps {
     /* rank x n_drawn: sampled columns of the Khatri-Rao product, stored by component */
     double *column;
     double *weight;         /* n_drawn: weight of each sampled column */
-    double *of_group;       /* for each group of rows: sum of the loss at value 0 */
+    double *of_group;       /* for each group of rows: loss at value 0, less its linear part */
     double *thread;         /* for each thread: 2 x rank, and the scratch of zero_cells.h */
     struct ts_share *share; /* how ranks divide this call; NULL: one rank */
     uint32_t self;          /* number of this rank */
