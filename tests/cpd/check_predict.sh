@@ -256,4 +256,13 @@ grep -q '"unseen_cells":0,' json && [ ! -s err ] || bad "score: $(cat json err)"
 "$bin/tstream" predict dead.ktensor ask.tns test.tsh --json > json 2> err
 grep -q '"unseen_cells":0,' json && [ ! -s err ] || bad "predict: $(cat json err)"
 
+# A name whose index has no row in the model: refused by its line, not predicted as the cell before.
+printf '1 1 2\n3 2 1\n3 1 4\n1 2 5\n' > named.tns
+printf '%s\n' zed amy bob cat > who.txt
+"$bin/tshard" build named.tns --map 1=who.txt --partial-map -q > log 2>&1
+"$bin/tstream" cp named.tsh --cpu -r 1 -q > log 2>&1
+printf 'zed,1\ncat,1\n' > ask.csv
+"$bin/tstream" predict named.cp ask.csv --cells csv > out 2> err && bad "a name without a row: $(cat out)"
+grep -q "ask.csv:2: 'cat' is a name of mode 1 without a row in the model" err || bad "a name without a row: $(cat err)"
+
 exit $failed

@@ -169,6 +169,9 @@ static int read_index(const struct cell_table *c, const struct ts_tns_rules *r, 
 {
     char quoted[TS_CSV_QUOTE];
     int rc = c->mode[mode].n > 0 ? find_name(c, mode, f, ret, err) : 0;
+    if (rc > 0 && r->fixed && *ret >= r->dim[mode])
+        return ts_fail(err, TS_EFORMAT, "'%s' is a name of mode %u without a row in the model",
+                       ts_csv_quote(f, quoted), mode + 1);
     if (rc != 0)
         return rc < 0 ? rc : 0;
     if (!ts_csv_is_index(f))
