@@ -2,6 +2,7 @@
 """Labels that live with a model: without its tensor, in files, copied and pickled."""
 
 import copy
+import datetime
 import gc
 import pickle
 import shutil
@@ -332,3 +333,18 @@ def test_a_loaded_model_folds_in_by_label(tmp_path):
     assert back.names == m.names and back.loss == "least-squares"
     names = ts.compare(back, back).columns
     assert names[-3:] == ["cosine_who", "cosine_day", "cosine_what"]
+
+
+def test_dates_are_labels_and_equal_names_none(tmp_path):
+    days = [datetime.date(2024, 1, 1), datetime.date(2024, 1, 2)]
+    m = ts.Model.from_factors([1.0], [[[1.0], [2.0]], [[3.0], [4.0]]], modes=["who", "day"],
+                              labels=[None, [str(x) for x in days]])
+    assert m.predict([(1, days[1]), (0, days[0])]).tolist() == [8.0, 3.0]
+    twice = ts.Model.from_factors([1.0], [[[1.0], [2.0]], [[3.0], [4.0]]], modes=["x", "x"])
+    with pytest.raises(ValueError, match="called the same"):
+        twice.predict({"x": [0, 1]})
+    with pytest.raises(ValueError, match="a column for each mode"):
+        m.predict(("7", 0))
+    (tmp_path / "empty").mkdir()
+    m.save(tmp_path / "empty")
+    assert ts.load(tmp_path / "empty") == m

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 16
 _Say = Callable[[int], str]  # how a sentence names a row
+_LABELS = (str, bytes, datetime.date, np.datetime64)  # types of a field that may be a label
 _SEVERAL = -2  # in place of the index of a label that several rows have
 
 
@@ -120,6 +121,9 @@ def _columns_of(model: "Model", table: Any) -> "Tuple[List[Any], bool]":
 def _all_named(model: "Model") -> "List[str]":
     """The names of the modes, by which columns are found."""
     names = [name for name in model.names if name is not None]
+    if len(set(names)) < len(names):
+        raise ArgumentError(f"several modes of the model are called the same ({', '.join(names)}), so "
+                            "columns of a table cannot be found by their names")
     if len(names) < model.order:
         raise ArgumentError("modes of the model have no names, by which columns of a table would "
                             "be found: open(table, modes=[...]) makes a tensor of it")
@@ -131,7 +135,7 @@ def _listed(coords: Any, order: int) -> Any:
     if isinstance(coords, np.ndarray):
         return tuple(coords.T) if coords.ndim == 2 and coords.dtype.kind in "OUSTM" else coords
     if not isinstance(coords, list) or not coords or not isinstance(coords[0], (list, tuple)) or \
-            not any(isinstance(x, (str, bytes)) or isinstance(x, datetime.date) for x in coords[0]):
+            not any(isinstance(x, _LABELS) for x in coords[0]):
         return coords
     if any(not isinstance(row, (list, tuple)) or len(row) != order for row in coords):
         raise ArgumentError(f"rows of {order} fields are wanted, one for each mode")
@@ -158,7 +162,10 @@ def indices(model: "Model", coords: Any) -> Array:
                                 "many in each mode are wanted")
         return np.stack(found, axis=1).astype(np.uint64)
     if isinstance(given, tuple):
-        given = np.stack([unmasked("coordinates", x) for x in given], axis=1)
+        arrays = [unmasked("coordinates", x) for x in given]
+        if any(x.ndim != 1 or len(x) != len(arrays[0]) for x in arrays):
+            raise ArgumentError("coordinates: a tuple has a column for each mode, all of one length")
+        given = np.stack(arrays, axis=1)
     cells = unmasked("coordinates", given)
     if cells.ndim != 2 or cells.shape[1] != model.order:
         raise ArgumentError(f"coordinates of shape {cells.shape}: (n, {model.order}) is wanted")
@@ -176,7 +183,7 @@ def _named(column: Any) -> bool:
     if isinstance(column, np.ndarray):
         return column.dtype.kind in "OUSTM"
     if isinstance(column, (list, tuple)):
-        return any(isinstance(x, (str, bytes)) for x in column)
+        return any(isinstance(x, _LABELS) for x in column)
     return type(column).__module__.split(".")[0] in ("pandas", "polars", "pyarrow")
 
 
@@ -250,7 +257,7 @@ def tensor_of(model: "Model", x: Any, value: Any = None, free: Optional[int] = N
     """What :meth:`Model.fit` and others take as a tensor. Columns of a table are found by the names
     of the modes, and rows by the labels of the model, except in the mode `free`."""
     is_named = all(name is not None for name in model.names)
-    columns = [*model.names, *([] if value is None or value == "none" else [value])]
+    columns = [*model.names, *([value] if isinstance(value, str) and value != "none" else [])]
     source = _source_of(x, columns) if is_named and not isinstance(x, Tensor) else None
     if not isinstance(source, _inputs.Rows):
         if value is not None:

@@ -784,7 +784,7 @@ class Model:
                             note=call.note, history=history_of(self))
         if not encoded(path):
             raise ArgumentError("path is empty: the name of a directory is wanted")
-        if os.path.isdir(path) and not replace:
+        if os.path.isdir(path) and os.listdir(path) and not replace:
             raise BusyError(f"{os.fsdecode(path)} exists: replace=True replaces it, unless it holds "
                             "files that tstream did not write")
         try:
