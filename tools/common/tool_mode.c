@@ -33,17 +33,26 @@ int tool_mode_find(const struct tool_modes *modes, const char *option, const cha
 {
     char list[160];
     uint32_t k = 0;
-    size_t i = 0;
+    size_t i = strspn(text, " "); /* "1, 3" */
     for (; i < n && text[i] >= '0' && text[i] <= '9' && k <= modes->order; i++)
         k = 10 * k + (uint32_t)(text[i] - '0');
     *ret = k - 1;
     if (i == n && n > 0 && k >= 1 && k <= modes->order)
         return 0;
-    for (*ret = 0; *ret < modes->order; ++*ret) {
-        const char *name = modes->name[*ret];
-        if (name != NULL && strlen(name) == n && memcmp(name, text, n) == 0)
-            return 0;
+    *ret = modes->order;
+    for (uint32_t m = modes->order; m-- > 0;) {
+        const char *name = modes->name[m];
+        if (name == NULL || strlen(name) != n || memcmp(name, text, n) != 0)
+            continue;
+        if (*ret < modes->order)
+            return ts_fail(err, TS_EARG,
+                           "--%s: modes %" PRIu32 " and %" PRIu32
+                           " are both called '%.*s': give the number of one",
+                           option, m + 1, *ret + 1, (int)n, text);
+        *ret = m;
     }
+    if (*ret < modes->order)
+        return 0;
     list_names(modes, list, sizeof list);
     return ts_fail(err, TS_EARG,
                    "--%s: '%.*s' is neither a mode's number, 1 to %" PRIu32 ", nor its name%s",
