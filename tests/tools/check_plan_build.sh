@@ -177,7 +177,8 @@ least=$("$bin/tshard" plan -n 100K --dims 300x200x50 --json | sed 's/.*"least_by
 taken=$("$bin/tshard" info drawn.tsh --json | sed 's/.*"bytes":\([0-9]*\),"input_nnz.*/\1/')
 [ "${least% *}" -le "$taken" ] && [ "$taken" -le "${least#* }" ] || bad "plan --nnz: $least, and it takes $taken"
 refused 2 "name files, or give --nnz and --dims" "$bin/tshard" plan --nnz 5G
-refused 2 "--nnz is for a plan without files" "$bin/tshard" plan few.tns --nnz 5G
+refused 2 "--nnz and --disk are for a plan without files" "$bin/tshard" plan few.tns --nnz 5G
+refused 2 "--nnz and --disk are for a plan without files" "$bin/tshard" plan few.tns --disk 2T
 
 # ---- stopped: dies by the signal, nothing is left ----
 "$bin/tshard" plan runs.tns power.tns uniform.tns -o x.tsh -t 1 > log 2>&1 &

@@ -85,7 +85,7 @@ static void print_text(const struct plan_ahead *p, const struct ts_need *need)
     printf("memory\n");
     plan_bytes_row("build: --memory and 24 MiB", (double)p->o->memory + (24 << 20), "");
     plan_bytes_row("factors at rank 16, float32", factor_bytes(p), "at most, for tstream cp");
-    printf("bounds for any tensor of these sizes: tshard plan FILE... measures\n");
+    printf("bounds for any tensor of these sizes, without labels: tshard plan FILE... measures\n");
 }
 
 static void json_bytes(struct tool_json *j, const char *key, uint64_t x)

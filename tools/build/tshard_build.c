@@ -341,8 +341,9 @@ int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard
         return status;
     }
     status = n == 0 ? plan_ahead(cmd, &args.build, args.dims, args.ahead_nnz, args.ahead_disk)
-             : args.ahead_nnz > 0 ? tool_usage(cmd, "--nnz is for a plan without files")
-                                  : -1;
+             : args.ahead_nnz > 0 || args.ahead_disk > 0
+                 ? tool_usage(cmd, "--nnz and --disk are for a plan without files")
+                 : -1;
     if (status >= 0) {
         free(operands);
         return status;

@@ -569,8 +569,8 @@ const struct ts_cmd tshard_plan_cmd = {
         "are assumed to grow with the size of the files. The bytes per nonzero follow the trend "
         "from a quarter of the sample to the whole sample.\n\n"
         "Without files, --nnz and --dims describe a tensor that does not exist yet. The plan then "
-        "prints bounds that hold for any tensor of these sizes. --memory and --disk may be those "
-        "of another machine.",
+        "prints bounds that hold for any tensor of these sizes, without labels. --memory and "
+        "--disk may be those of another machine.",
     .examples =
         "tshard plan amazon.tns.gz --memory 4G --tmp /scratch\n  is there room for it, and how long does it take?\n"
         "tshard plan --nnz 5G --dims 9000000x2000000x400 --memory 64G --disk 2T\n  is another machine large enough for a tensor that does not exist yet?\n",
