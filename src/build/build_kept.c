@@ -150,9 +150,11 @@ static int copy_kept(const struct ts_build *b, struct ts_kept *ret, struct ts_er
     int rc = ts_kept_read(b->from, &from, err);
     if (rc <= 0)
         return rc;
-    if (b->order < b->from->order && from.text[TS_KEPT_TRANSFORM][0] != NULL &&
-        strcmp(from.text[TS_KEPT_TRANSFORM][0], "none") != 0 &&
-        strncmp(from.text[TS_KEPT_TRANSFORM][0], "scale=", 6) != 0)
+    /* a row that only newer versions know would be lost */
+    if (from.unknown != NULL ||
+        (b->order < b->from->order && from.text[TS_KEPT_TRANSFORM][0] != NULL &&
+         strcmp(from.text[TS_KEPT_TRANSFORM][0], "none") != 0 &&
+         strncmp(from.text[TS_KEPT_TRANSFORM][0], "scale=", 6) != 0))
         rc = 0;
     else
         rc = ts_kept_copy(&from, b->order, b->from_mode, ret, err);
