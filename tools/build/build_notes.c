@@ -36,10 +36,11 @@ static int is_date(uint64_t x, int days)
            (!days || (x % 100 >= 1 && x % 100 <= 31));
 }
 
-/* Whether x is a second since 1970, from 1980 to 2100. */
+/* Whether x is a second since 1970, from 1980 to 2100, and no date with an hour like 2023013123. */
 static int is_second(uint64_t x)
 {
-    return x >= UINT64_C(315532800) && x < UINT64_C(4102444800);
+    return x >= UINT64_C(315532800) && x < UINT64_C(4102444800) &&
+           !(is_date(x / 100, 1) && x % 100 < 24);
 }
 
 /* "year" or "3", as options take it, and "3 (year)" for people. */
