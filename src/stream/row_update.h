@@ -50,10 +50,9 @@
  *                   number of these nonzeros. A row without any, or whose weights are all 0,
  *                   becomes 0 or, on CPU cores, the bound next to it. Each row needs its own Gram
  *                   matrix S, the sum of p p', so product and rows are one call (request ROWS of
- *                   request.h). With `lower` or `upper`, block principal pivoting starts
- *                   from the solution without bounds (cpu/rows/bounded_row.h). On GPUs, at ranks
- *                   for which S does not fit in the shared memory of a thread block, clamped
- *                   coordinate descent starts from that solution. The old row is not read.
+ *                   request.h). With `lower` or `upper`, block principal pivoting starts from the
+ *                   solution without bounds (cpu/rows/bounded_row.h). If it does not find the row,
+ *                   coordinate descent does. The old row is not read.
  *   multiply        a := a .* phi for a few rounds, where phi is the row's weighted product
  *                   (loss.h). One call of the backend computes the pass and the rows (request
  *                   MULTIPLY).

@@ -130,8 +130,7 @@ static int try_lock(struct ts_atomic_dir *d, struct ts_err *err)
 }
 
 /* Opens and locks `partial`. Returns 1 if another process renamed or removed it between two steps.
- * On failure our lock is removed, wherever the directory is by then: it may have become the
- * result. */
+ * On failure our lock is removed, even if the directory has become the result by then. */
 static int lock_dir(struct ts_atomic_dir *d, struct ts_err *err)
 {
     const int rc = try_lock(d, err);
@@ -152,17 +151,15 @@ static int leave(struct ts_atomic_dir *d)
     if (d->lock_fd >= 0 && d->fd >= 0 && holds_names(d)) {
         stays = !ts_lock_is(d->fd, TS_ATOMIC_LOCK) || unlinkat(d->fd, TS_ATOMIC_LOCK, 0) != 0;
         rmdir(d->partial); /* fails if another process uses it by now */
-    } else {
-        /* the directory cannot be read, so it may have other files */
+    } else {               /* if the directory cannot be read, it may have other files */
         stays = errno != 0 && errno != ENOENT;
     }
     let_go(d);
     return stays;
 }
 
-/* Checks an unfinished directory without a lock. A dead process leaves its lock, which is removed
- * last. So this directory counts as the user's, unless all its files are what their names say, or
- * one of them is a state. */
+/* Checks an unfinished directory without a lock, as a dead process would have left. It counts as the
+ * user's, unless all its files are what their names say, or one of them is a state. */
 static int look_without_lock(const struct ts_atomic_dir *d, struct ts_err *err)
 {
     struct ts_atomic_names whole, part;
@@ -202,8 +199,7 @@ static int write_lock(const struct ts_atomic_dir *d, int replaces, struct ts_err
                : ts_fail_errno(err, TS_EIO, "%s/%s: cannot be written", d->partial, TS_ATOMIC_LOCK);
 }
 
-/* Removes the lock from a result. The lock says that PATH.partial is an old result, which is about
- * to change. */
+/* Removes from a result its lock, which says what PATH.partial is, before PATH.partial changes. */
 static int unmark(const char *path, struct ts_err *err)
 {
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -306,8 +302,7 @@ static int check_place(char **path, const char *noun, struct ts_err *err)
     return 0;
 }
 
-/* Checks that an existing file or directory of the name may be replaced. *there: 1 if one
- * exists. */
+/* Checks that a file or directory that has the name may be replaced. *there: 1 if one has it. */
 static int check_target(const struct ts_atomic_dir *d, int *there, struct ts_err *err)
 {
     struct ts_atomic_names s;
@@ -562,8 +557,7 @@ static int put_in_place(struct ts_atomic_dir *d, int *replaced, struct ts_err *w
     return ts_fail(err, TS_EBUSY, "%s: another process makes and removes it", d->path);
 }
 
-/* A process that ignores locks has just taken the name, so another directory became the result.
- * Nothing is removed. */
+/* A process that ignores locks has just taken the name. Nothing is removed. */
 static int fail_other(const struct ts_atomic_dir *d, int replaced, struct ts_err *err)
 {
     return ts_fail(err, TS_EBUSY, "%s: another process took its name, so that %s is another's%s%s",
