@@ -83,7 +83,7 @@ refused 1 'mode 3 of the model has 40 rows, of the tensor 7' \
     "$bin/tstream" cp new.tsh --cpu --init start.cp --fix 1,3 -n
 
 refused 2 "--fix keeps factors of --init FILE, and no file is given" cp_t --fix 1 -n
-refused 2 "modes are numbers from 1 to 16, not 'x'" cp_t --init start.cp --fix x -n
+refused 2 "'x' is neither a mode's number, 1 to 3, nor its name" cp_t --init start.cp --fix x -n
 refused 1 "there is no mode 4, only 3" cp_t --init start.cp --fix 4 -n
 refused 1 "all modes are fixed, so there is nothing to compute: tstream fit tells the fit" \
     cp_t --init start.cp --fix 1,2,3 -n

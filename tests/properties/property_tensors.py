@@ -8,6 +8,7 @@ import json
 import math
 import os
 import random
+import re
 import struct
 import subprocess
 
@@ -66,7 +67,7 @@ class Library:
         line = self.process.stdout.readline()
         if not line:
             raise AssertionError(f"the program of the library ended with {self.process.wait()}: {self.process.stderr.read()[-500:]}")
-        answer = json.loads(line)
+        answer = json.loads(re.sub(r"-?\bnan\b", "NaN", line))
         if "error" in answer:
             raise Refused(answer["error"])
         return answer

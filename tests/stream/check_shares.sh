@@ -104,7 +104,7 @@ refused 1 "there is no mode 4, only 3" cp_t --smooth 4 -n
 refused 2 "mode 1 is named twice" cp_t --smooth 1,1=2 -n
 refused 2 "expected MODE or MODE=X" cp_t --smooth 1=-1 -n
 refused 2 "expected MODE or MODE=X" cp_t --smooth 1=2x -n
-refused 2 "modes are numbers from 1 to 16, not 'x'" cp_t --smooth x -n
+refused 2 "'x' is neither a mode's number, 1 to 3, nor its name" cp_t --smooth x -n
 "$bin/tshard" gen -o long.tsh --dims 5000000x50x40 -n 2000 -s 3 -q > long.out
 refused 1 "build the tensor with coarser bins of time" "$bin/tstream" cp long.tsh --cpu -r 2 --smooth 1 --l2 2=1,3=1 -n
 
@@ -136,7 +136,7 @@ refused 1 "mode 1: rows that sum to 1 cannot have an l1" cp_t --simplex 1 --l1 0
 refused 1 "mode 2: rows that sum to 1 cannot have bounds" cp_t --simplex 2 --bounds 0:1 -n
 refused 1 "there is no mode 4, only 3" cp_t --simplex 4 -n
 refused 1 "there is no mode 4, only 3" cp_t --bounds 4=0:1 -n
-refused 2 "modes are numbers from 1 to 16, not 'x'" cp_t --simplex x -n
+refused 2 "'x' is neither a mode's number, 1 to 3, nor its name" cp_t --simplex x -n
 refused 2 "'1:0' are not a lower and an upper number" cp_t --bounds 1:0 -n
 refused 2 "'0' are not a lower and an upper number" cp_t --bounds 2=0 -n
 refused 2 "'-inf:inf' are not a lower and an upper number" cp_t --bounds 1=0:1,2=-inf:inf -n
