@@ -158,7 +158,7 @@ static int leave(struct ts_atomic_dir *d)
     return stays;
 }
 
-/* Checks an unfinished directory without a lock, as a dead process would have left. It counts as the
+/* Checks an unfinished directory without a lock, as a dead process may have left. It counts as the
  * user's, unless all its files are what their names say, or one of them is a state. */
 static int look_without_lock(const struct ts_atomic_dir *d, struct ts_err *err)
 {
