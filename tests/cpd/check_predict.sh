@@ -263,6 +263,6 @@ printf '%s\n' zed amy bob cat > who.txt
 "$bin/tstream" cp named.tsh --cpu -r 1 -q > log 2>&1
 printf 'zed,1\ncat,1\n' > ask.csv
 "$bin/tstream" predict named.cp ask.csv --cells csv > out 2> err && bad "a name without a row: $(cat out)"
-grep -q "ask.csv:2: 'cat' is a name of mode 1 without a row in the model" err || bad "a name without a row: $(cat err)"
+grep -q "ask.csv: line 2: 'cat' is a name of mode 1 without a row in the model" err || bad "a name without a row: $(cat err)"
 
 exit $failed
