@@ -39,7 +39,7 @@ def is_labelled(model: "Model", mode: int) -> bool:
 
 
 def _rows_called(model: "Model", mode: int, names: "List[str]") -> Array:
-    """The row of each name, -1 where no row has it."""
+    """The row of each name, -1 for a name without a row."""
     place = dict.fromkeys(names, -1)
     index, rows = model.rows(mode)
     for at in range(0, len(rows), _CHUNK):

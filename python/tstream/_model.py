@@ -386,7 +386,7 @@ class Model:
         return Table(table)
 
     def _value_name(self) -> Optional[str]:
-        """The name of the values, None if they have none."""
+        """The name of the values, or None for values without a name."""
         own = names_of(self._handle, self.order)[-1]
         return own if own is not None or self._tensor is None else self._tensor.value_name
 

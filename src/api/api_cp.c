@@ -263,7 +263,7 @@ static int check_state(struct ts_api_run *c, const struct ts_tensor *t, struct t
     return conf.from != NULL ? ts_solver_check_from(&conf, err) : 0;
 }
 
-/* Fixed factors must be given, unless a state has them. */
+/* Checks that fixed factors are given, or that a state contains them. */
 static int check_start(const struct ts_api_run *c, struct ts_err *err)
 {
     return c->conf.fix == 0 || c->conf.start != NULL || c->from.file != NULL

@@ -99,7 +99,7 @@ static void options_of_record(int several, struct ts_opt ret[TS_N_SETTINGS + 1])
     ret[n] = (struct ts_opt){ 0 };
 }
 
-/* ret := the text of an option that sets constraints of modes; "" if no mode has it. */
+/* ret := the text of an option that sets constraints of modes; "" if no mode has the constraint. */
 static void modes_text(const struct ts_constraint *constraint, uint32_t order,
                        const struct of_modes *modes, char ret[MODES_CHARS])
 {
@@ -139,7 +139,7 @@ static void format_text(const ts_cp_conf *run, char ret[32])
 static void take_args(struct args *a, const ts_session_conf *session, const struct ts_tensor *t,
                       const ts_cp_conf *run, const struct ts_spec *spec)
 {
-    /* values in settings.def; those that it lacks follow below */
+    /* members in settings.def; the other members follow below */
 #define SET(member, ...) __VA_OPT__(a->member = __VA_ARGS__;)
 #define SETTING(member, option, letter, kind, def, arg, section, resume, keyword, field, value, \
                 help)                                                                           \

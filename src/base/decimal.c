@@ -186,7 +186,7 @@ static int scale(double x, int is_single, int digits, struct scaled *ret)
 
 #define SLACK 4u /* upper bound of the error from rounding down */
 
-/* Finds the multiple of `unit` that is nearest to s. Returns 1 and *ret if it lies between the
+/* Finds the multiple of `unit` that is nearest to s. Returns 1 and *ret if it is between the
  * middles to the neighbours of s, 0 if it does not, -1 if rounding errors would decide. */
 static inline int nearest_multiple(const struct scaled *s, uint64_t unit, struct decimal *ret)
 {

@@ -51,7 +51,7 @@ static void escape(FILE *to, uint32_t c)
         fprintf(to, "\\u%04x\\u%04x", 0xd7c0 + (c >> 10), 0xdc00 + (c & 0x3ff));
 }
 
-/* Writes a string. File names and labels may be any bytes: those that are not UTF-8 are taken as
+/* Writes a string. File names and labels may be any bytes: bytes that are not UTF-8 are taken as
  * Latin-1, so that the output is always valid. */
 static void quote(FILE *to, const char *text)
 {

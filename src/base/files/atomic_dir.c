@@ -302,7 +302,7 @@ static int check_place(char **path, const char *noun, struct ts_err *err)
     return 0;
 }
 
-/* Checks that a file or directory that has the name may be replaced. *there: 1 if one has it. */
+/* Checks that a file or directory that has the name may be replaced. *there: 1 if one exists. */
 static int check_target(const struct ts_atomic_dir *d, int *there, struct ts_err *err)
 {
     struct ts_atomic_names s;

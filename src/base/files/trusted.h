@@ -5,7 +5,7 @@
  * file and all folders above it must belong to root, to this user, or to the owner of a file whose
  * code is already running. So software that another account has installed may load its own parts,
  * also if a user namespace shows root as nobody. No other user may have write permission. A group
- * may have it if it is the user's private group, with the user's name and no other members. Above
+ * may, if it is the user's private group, with the user's name and no other members. Above
  * the file's own folder, a folder may be like /tmp, where others make files but cannot rename ours.
  *
  *   threads  any

@@ -3,7 +3,7 @@
  *
  * libgomp calls exit() if it cannot start a thread or has no memory for one, even in the middle of
  * work. Commands check first that threads can be started (base/machine/threads.h), but other
- * processes may take them in between. So code that begins a result which must not stay incomplete
+ * processes may take them later. So code that begins a result which must not stay incomplete
  * adds an entry here, and removes it when the work is done or undone. The program calls
  * ts_unfinished_undo at exit.
  *

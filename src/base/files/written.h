@@ -5,7 +5,7 @@
  * (base/files/atomic_out.h) carry a mark: the extended attribute "user.tstream". It says whether
  * the file is complete, its size and when it was last written, so that a file that another program
  * edited no longer counts. The mark stays when a file is renamed or changes its owner; a copy made
- * by `cp` has none.
+ * by `cp` is not marked.
  *
  * Some file systems keep no attributes (older tmpfs and NFS, FAT). There the caller decides by the
  * first bytes.
