@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- nearest name ---- */
 
@@ -528,12 +529,19 @@ static int parse_short(struct parse *p)
     return 0;
 }
 
+/* Whether a word can only be the path of an existing file: a mode's name may have a dot or slash as
+ * well. */
+static int is_file(const char *word)
+{
+    return strpbrk(word, "./") != NULL && access(word, F_OK) == 0;
+}
+
 /* If there is one operand too many, takes the one after an option of type MODES without value as
- * its value. */
+ * its value, unless it is a file. */
 static void take_bare(struct parse *p)
 {
     const uint32_t i = p->bare_before;
-    if (p->n_operands <= p->cmd->max_operands || p->bare == NULL)
+    if (p->n_operands <= p->cmd->max_operands || p->bare == NULL || is_file(p->operand[i]))
         return;
     *(const char **)at(p->bare, p->args) = p->operand[i];
     memmove(p->operand + i, p->operand + i + 1, (--p->n_operands - i) * sizeof *p->operand);
@@ -568,7 +576,12 @@ int ts_opt_parse(const struct ts_cmd *cmd, int argc, char **argv, void *args, ui
     }
     take_bare(&p);
     if (p.n_operands > cmd->max_operands)
-        return ts_fail(err, TS_EARG, "unexpected operand '%s'", operand[cmd->max_operands]);
+        return p.bare == NULL
+                   ? ts_fail(err, TS_EARG, "unexpected operand '%s'", operand[cmd->max_operands])
+                   : ts_fail(err, TS_EARG,
+                             "unexpected operand '%s'; to give it as modes, write --%s=%s",
+                             operand[cmd->max_operands], ts_opt_shown(cmd, p.bare).name,
+                             operand[cmd->max_operands]);
     if (p.n_operands < cmd->min_operands)
         return ts_fail(err, TS_EARG, "an operand is missing; usage: %s%s%s [OPTION...] %s",
                        cmd->program, cmd->name != NULL ? " " : "",

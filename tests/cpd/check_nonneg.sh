@@ -93,6 +93,9 @@ own=$("$bin/tstream" plan t.tsh --cpu -r 5 --nonneg --json | bytes)
 refused 1 'there is no mode 4, only 3' cp_t --nonneg 2,4 -n
 refused 2 "modes are numbers from 1 to 16, not '0'" cp_t --nonneg=0 -n
 refused 2 "'x' is neither a mode's number, 1 to 3, nor its name" cp_t --nonneg=x -n
+for list in ,1 1, 1,,2; do
+    refused 2 "option '--nonneg': a mode is missing before or after a comma" cp_t --nonneg=$list -n
+done
 refused 2 "'-1' is not a number of 0 or more" cp_t --l1=-1 -n
 refused 2 "expected MODE=X after mode 3" cp_t --l2 2=1,3 -n
 refused 2 "option '--l1': mode 1 is named twice" cp_t --l1 1=0.1,1=0.5 -n
@@ -108,6 +111,11 @@ cp_n() { "$bin/tstream" cp "$@" --cpu -r 2 -i 3 -q > named.out 2> named.err; }
 cp_n named.tsh --nonneg 1,2 --smooth 3=0.5 --l2 2=0.1 -o numbers.cp
 cp_n --nonneg user,item named.tsh --smooth week=0.5 --l2 item=0.1 -o names.cp
 cmp numbers.cp/model.ktensor names.cp/model.ktensor || bad "other factors by names of modes"
+refused 2 "unexpected operand 'user'; to give it as modes, write --nonneg=user" \
+    "$bin/tstream" cp --nonneg named.tsh user
+"$bin/tstream" mttkrp named.tsh --cpu -n 1 --mode item --check > named.out || bad "mttkrp by a name"
+refused 1 "--mode: 'weak' is neither a mode's number, 1 to 3, nor its name" \
+    "$bin/tstream" mttkrp named.tsh --cpu --mode weak
 grep -q '"nonneg":"1,2"' names.cp/run.json && grep -q '"smooth":"3=0.5"' names.cp/run.json ||
     bad "run.json by names: $(cat names.cp/run.json)"
 "$bin/tstream" cp --cpu --resume names.cp --smooth week=0.5 -i 4 > named.out 2>&1 || bad "resumed by names"

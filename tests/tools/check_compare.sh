@@ -101,10 +101,14 @@ grep -q 'mode 2' text || bad "no mode 2: $(cat text)"
 if grep -q 'mode 1' text; then bad "mode 1 is shown: $(cat text)"; fi
 
 # ---- what is refused ----
-refused 1 "all modes are skipped" "$bin/tstream" compare a.ktensor b.ktensor --skip 1,2
+refused 2 "all modes are skipped" "$bin/tstream" compare a.ktensor b.ktensor --skip 1,2
 for mode in 3 0 user; do
-    refused 1 "--skip: '$mode' is neither a mode's number, 1 to 2, nor its name" \
+    refused 2 "--skip: '$mode' is neither a mode's number, 1 to 2, nor its name" \
         "$bin/tstream" compare a.ktensor b.ktensor --skip $mode
+done
+for list in 1,,2 ,1 1,; do
+    refused 2 "--skip: a mode is missing before or after a comma" \
+        "$bin/tstream" compare a.ktensor b.ktensor --skip "$list"
 done
 refused 2 "an operand is missing; usage: tstream compare [OPTION...] A.cp B.cp" "$bin/tstream" compare a.ktensor
 refused 1 "nothere: cannot be opened" "$bin/tstream" compare nothere a.ktensor

@@ -14,6 +14,7 @@
 #include "tools/common/engine_note.h"
 #include "tools/common/processor_opts.h"
 #include "tools/common/tool.h"
+#include "tools/common/tool_mode.h"
 #include "tools/common/tool_ranks.h"
 #include "tools/tstream.h"
 #include "tools/tstream_operand.h"
@@ -21,17 +22,19 @@
 #include "tools/cp/tstream_times.h"
 
 struct mttkrp_args {
-    uint32_t mode, rank, reps, threads;
+    uint32_t mode; /* from 1; 0 until find_mode */
+    uint32_t rank, reps, threads;
     uint64_t seed, host_bytes;
     int precision, check, details, force, json, quiet;
     struct ts_processor processor;
     struct array_opts array;
-    const char *trace;
+    const char *mode_text, *trace;
 };
 
 #define AT(field) offsetof(struct mttkrp_args, field)
 static const struct ts_opt mttkrp_opts[] = {
-    { "mode", 'k', TS_OPT_U32, AT(mode), "1", "K", "mode of the product, from 1" },
+    { "mode", 'k', TS_OPT_STRING, AT(mode_text), "1", "K|NAME",
+      "mode of the product, from 1, or its name" },
     { "rank", 'r', TS_OPT_U32, AT(rank), "16", "N",
       "number of columns of each factor matrix, 1 to 2048" },
     { "reps", 'n', TS_OPT_U32, AT(reps), "5", "N", "number of repetitions" },
@@ -302,10 +305,25 @@ static int collect_rows(const struct ts_engine *e, const struct mttkrp_args *arg
     return rc;
 }
 
+/* Sets args->mode, from 1, to the mode that --mode names. */
+static int find_mode(const char *path, struct mttkrp_args *args, struct ts_err *err)
+{
+    struct ts_tensor *t = NULL;
+    struct tool_modes modes;
+    int rc = ts_tensor_open_any(path, &t, err);
+    if (rc < 0)
+        return rc;
+    modes = tool_modes_of(t);
+    rc = tool_mode_option(&modes, path, args->mode_text, 0, &args->mode, err);
+    ts_tensor_close(t);
+    return rc;
+}
+
 static int measure(const struct ts_cmd *cmd, const void *parsed, const char *path,
                    struct ts_err *err)
 {
-    const struct mttkrp_args *args = parsed;
+    struct mttkrp_args found = *(const struct mttkrp_args *)parsed;
+    const struct mttkrp_args *args = &found;
     struct ts_engine_conf conf = { .path = path,
                                    .stop = &tool_stop,
                                    .rank = args->rank,
@@ -314,11 +332,13 @@ static int measure(const struct ts_cmd *cmd, const void *parsed, const char *pat
                                    .host_bytes = args->host_bytes,
                                    .processor = args->processor,
                                    .comm = tool_ranks(),
-                                   .only_mode = (int)args->mode - 1,
                                    .products = 1 };
     struct ts_engine e = { 0 };
     char text[128];
     int rc = tstream_ranks_choose(&conf.processor, err);
+    if (rc == 0)
+        rc = find_mode(path, &found, err);
+    conf.only_mode = (int)args->mode - 1;
     if (rc == 0)
         rc = tstream_trace_open(tool_ranks_speaks() ? args->trace : NULL, args->force, path,
                                 &conf.trace, err);
@@ -351,8 +371,6 @@ static int run_mttkrp(const struct ts_cmd *cmd, int argc, char **argv)
     int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
     if (status < 0 && (args.rank == 0 || args.rank > TS_MAX_RANK))
         status = tool_usage(cmd, "--rank must be 1 to %u", TS_MAX_RANK);
-    if (status < 0 && (args.mode == 0 || args.mode > TS_MAX_ORDER))
-        status = tool_usage(cmd, "--mode must be 1 to %u", TS_MAX_ORDER);
     if (status < 0 && args.reps == 0)
         status = tool_usage(cmd, "--reps must be at least 1");
     if (status < 0 && tool_threads_check(args.threads, &err) < 0)

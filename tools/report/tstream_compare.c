@@ -39,6 +39,7 @@ struct compared {
     const struct compare_args *args;
     const char *a, *b; /* the operands, as the user named them */
     uint32_t skip;     /* bit m: mode m is left out */
+    int skip_wrong;    /* --skip is wrong for these models */
     /* numbers of these modes, from 1, in the order of --skip */
     uint32_t n_skipped, skipped[TS_MAX_ORDER];
     char *name[TS_MAX_ORDER]; /* names of modes, from A, else from B; or NULL */
@@ -251,6 +252,8 @@ static int take_skip(struct compared *c, uint32_t order, struct ts_err *err)
     for (const char *at = c->args->skip; at != NULL; at++) {
         const size_t n = strcspn(at, ",");
         uint32_t mode;
+        if (n == 0)
+            return ts_fail(err, TS_EARG, "--skip: a mode is missing before or after a comma");
         if (tool_mode_find(&modes, "skip", at, n, &mode, err) < 0)
             return err->code;
         if ((c->skip >> mode & 1) == 0)
@@ -260,6 +263,8 @@ static int take_skip(struct compared *c, uint32_t order, struct ts_err *err)
         if (*at == '\0')
             break;
     }
+    if (c->n_skipped == order)
+        return ts_fail(err, TS_EARG, "--skip: all modes are skipped, and at least one is compared");
     return 0;
 }
 
@@ -275,8 +280,10 @@ static int compare(struct compared *c, struct ts_err *err)
         rc = take_names(c, conf.a, err);
     if (rc == 0)
         rc = take_names(c, conf.b, err);
-    if (rc == 0)
+    if (rc == 0) {
         rc = take_skip(c, conf.a->order, err);
+        c->skip_wrong = rc < 0;
+    }
     conf.skip = c->skip;
     if (rc == 0)
         rc = ts_match_run(&conf, &c->match, err);
@@ -312,7 +319,9 @@ static int run_compare(const struct ts_cmd *cmd, int argc, char **argv)
         c.a = a != NULL ? a : operand[0];
         c.b = b != NULL ? b : operand[1];
         tool_catch_signals();
-        status = compare(&c, &err) < 0 ? tool_fail(cmd, &err) : 0;
+        status = 0;
+        if (compare(&c, &err) < 0)
+            status = c.skip_wrong ? tool_usage(cmd, "%s", err.text) : tool_fail(cmd, &err);
         ts_match_free(&c.match);
         free(c.pair);
         for (uint32_t m = 0; m < TS_MAX_ORDER; m++)

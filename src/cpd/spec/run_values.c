@@ -33,6 +33,10 @@ static int take_mode(const char *option, const char **text, uint32_t *ret, struc
 {
     char *end;
     const unsigned long n = strtoul(*text, &end, 10);
+    if (**text == ',' || **text == '\0')
+        return ts_fail(err, TS_EARG,
+                       "option '" TS_SET_OPTION("%s") "': a mode is missing before or after a comma",
+                       option);
     if (n == 0 || n > TS_MAX_ORDER)
         return ts_fail(
             err, TS_EARG,
