@@ -262,7 +262,7 @@ START_TEST(what_exists_is_replaced_only_by_force)
                      TS_EBUSY);
     conf.resumable = 1;
     refused_dir(&conf, "replace to");
-    refused_dir(&conf, "resume with ");
+    refused_dir(&conf, "resume for ");
     refused_dir(&conf, "or out to name");
     ck_assert_int_eq(count(top), 1);
     conf.force = 1;
@@ -379,7 +379,7 @@ START_TEST(a_state_is_dropped_only_by_force)
     write_in(d, "data", "ours");
     ts_atomic_dir_close(d); /* a run that ended early: the state stays, and nothing else */
     ck_assert_int_eq(count(at("x.partial")), 1);
-    ck_assert_int_eq(refused_dir(&conf, "resume with "), TS_EBUSY);
+    ck_assert_int_eq(refused_dir(&conf, "resume for "), TS_EBUSY);
     refused_dir(&conf, "x.partial holds the state of a run that did not end");
     refused_dir(&conf, "replace to");
     refused_dir(&conf, "or out to name");

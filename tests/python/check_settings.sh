@@ -30,11 +30,20 @@ while IFS='|' read -r first keyword option; do
     *) grep -qw "$(word "$field")" "$top/include/tstream.h" || bad "$mark: tstream.h has no $field" ;;
     esac
     case $keyword in
-    'tshard build '*) [ "$keyword" = "tshard build $option" ] || bad "$mark: $keyword" ;;
+    *--* | tshard* | tstream*) bad "$mark: '$keyword' is for a shell" ;;
     *) grep -qE "[( ]$(word "$keyword"): [A-Za-z\"]" "$top"/python/tstream/_build.py "$top"/python/tstream/_frame.py "$top"/python/tstream/_model.py "$top"/python/tstream/_settings.py ||
         bad "$mark: the package has no $keyword" ;;
     esac
 done < rows
+
+# ---- shell words that no mark has ----
+# Sentences of src reach programs and Python as well. Options in them are marks, or of programs of others. The
+# parser of command lines speaks to a shell alone.
+"$top/scripts/messages" | grep '^src/' | grep -v '^src/base/opt\.c' > sentences
+[ "$(wc -l < sentences)" -gt 500 ] || bad "the sentences of src are not found"
+grep -E '[ (`"]--?[a-z]|tshard build [^m]|tshard [a-z]* -' sentences |
+    grep -vE 'ulimit -[a-z]|h5ls -r|h5repack|nvidia-smi -q|iconv -f|splatt convert|--with-[a-z-]* of configure|<option>' > shell || true
+[ ! -s shell ] || bad "words of a shell without a mark: $(cat shell)"
 
 # ---- the page of settings ----
 "$bin/tstream" --help-options > options.md
@@ -112,7 +121,7 @@ END
     TSTREAM_LIBRARY=$build/lib/libtstream.so PYTHONPATH=$top/python PYTHONDONTWRITEBYTECODE=1
     export TSTREAM_LIBRARY PYTHONPATH PYTHONDONTWRITEBYTECODE
     $python three.py python > told 2>&1 || bad "python: $(cat told)"
-    expect "t.tsh exists; use replace to replace it, or out to name another"
+    expect "t.tsh exists; use replace=True to replace it, or out to name another"
     expect "is beyond the range of float32 (use dtype='float64')"
     expect "host_memory: "
     expect "mode 1: a penalty must be"

@@ -41,7 +41,7 @@ named()
 printf '{"user":"ann","value":1}\n{"user":"ben","value":2}\n' > given; named 'this is JSON'
 zip_head x.npy > given; named 'this is an archive of NumPy arrays (.npz)'
 zip_head xl/workbook.xml > given; named 'this is a workbook of Excel'
-zip_head table.csv > given; named 'these are zip data, which this build does not read; unpack them on the way: unzip -p FILE | tshard build -o NAME.tsh - (with --format csv'
+zip_head table.csv > given; named 'these are zip data, which this build does not read; unpack them: unzip -p FILE > NEW-FILE'
 rows | gzip -c | gzip -c > given; named 'it was packed twice: inside are gzip data; unpack the outer ones first'
 # a file that is long and has no line
 { printf 'PAR1'; head -c 300000 /dev/zero | tr '\000' x; } > given; named 'this is a Parquet file'

@@ -85,9 +85,8 @@ static int open_packed(struct ts_byte_input *in, struct ts_err *err)
     }
     if (in->packed->open == NULL)
         return ts_fail(err, TS_EFORMAT,
-                       "%s: these are %s data, which this build does not read; unpack them on the "
-                       "way: %s FILE | tshard build -o NAME.tsh - (with " TS_SET_FORMAT_CSV
-                       " for a table)",
+                       "%s: these are %s data, which this build does not read; unpack them: "
+                       "%s FILE > NEW-FILE",
                        in->name, in->packed->name, in->packed->tool);
     in->n_head = 0;
     return in->packed->open(&file, &in->unpacker, err);

@@ -256,8 +256,7 @@ static int explain(const struct stream *s, enum step step, struct ts_err *err)
         return ts_fail(
             err, TS_ELIMIT,
             "%s: unpacking these %s data takes more than the %" PRIu64
-            " MiB that there is room for; unpack them on the way: %s FILE | tshard build "
-            "-o NAME.tsh -",
+            " MiB that there is room for; unpack them: %s FILE > NEW-FILE",
             s->file.name, e->name, s->file.memory >> 20, e->remedy);
     if (step == STEP_NONE)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory for unpacking", s->file.name);
