@@ -370,6 +370,16 @@ def test_what_notebooks_show(tensor, tmp_path):
     assert "\x1b" not in page and "w&lt;o" in page and "3 x 2, rank 2" in page
     assert f"fit {m.history[-1].fit:.6g}" in page and f"{m.weights[0]:.4g}" in page
     assert repr(m) == f"<tstream.Model: 3 x 2, rank 2, float32, fit {m.history[-1].fit:.6g}>"
+    near = np.einsum("i,j,k->ijk", [1, 2, 4], [1, 3], [2, 1, 5]).astype(float)
+    sparse = ts.from_coo(np.argwhere(near > 0), near[near > 0], near.shape, out=tmp_path / "n.tsh")
+    for out, options in ((None, dict(loss="poisson")), (tmp_path / "m.cp", dict(smooth={2: 1e-9}))):
+        m = ts.cp(sparse, 2, sweeps=40, tol=0, out=out, **options, **CPU)  # float32 sums are off
+        for same in [m, copy.copy(m), pickled(m)] + ([] if out is None else [ts.load(out)]):
+            assert f"fit {m.fit():.6g}" in repr(same)
+    m = ts.cp(tensor, 3, sweeps=40, tol=0, hold_out=0.2, patience=2, **CPU)
+    assert m.best_sweep < len(m.history) and f"fit {m.history[m.best_sweep - 1].fit:.6g}" in repr(m)
+    m.save(tmp_path / "p.cp")
+    assert repr(ts.load(tmp_path / "p.cp")) == repr(m)
     made = ts.Model.from_factors(np.ones(12), [np.ones((3, 12))] * 2)
     assert repr(made) == "<tstream.Model: 3 x 3, rank 12, float64>"
     assert "2 more components" in made._repr_html_() and "mode 1" in made._repr_html_()

@@ -41,7 +41,7 @@ def of_tensor(t: "Tensor") -> str:
 
 def of_model(m: "Model") -> str:
     """Shape, fit, and the weights and strongest indices of the heaviest components."""
-    fit = f", fit {m.history[-1].fit:.6g}" if m.history else ""
+    fit = "" if m._last_fit() is None else f", fit {m._last_fit():.6g}"
     heaviest = np.argsort(-np.abs(m.weights), kind="stable")[:_COMPONENTS]
     rows = []
     for r in heaviest:

@@ -67,7 +67,7 @@ class _Factors:
 
 
 _ATTRIBUTES = ("history", "converged", "exact", "sweeps_before", "mean", "best_sweep",
-               "loss", "observed")
+               "loss", "observed", "_fit")
 
 
 def _same_rows(a: "Tuple[Optional[Array], Array]", b: "Tuple[Optional[Array], Array]") -> bool:
@@ -146,6 +146,7 @@ class Model:
         self.best_sweep: Optional[int] = None
         self.loss: Optional[str] = None
         self.observed: Optional[bool] = None
+        self._fit: Optional[float] = None  # that of the finished run, where it is known
 
     def _view(self, address: int, dtype: Any, shape: "tuple[int, ...]") -> Array:
         """What the library holds, as an array that keeps it alive."""
@@ -163,8 +164,12 @@ class Model:
         return len(self.shape)
 
     def __repr__(self) -> str:
-        fit = f", fit {self.history[-1].fit:.6g}" if self.history else ""
+        fit = "" if self._last_fit() is None else f", fit {self._last_fit():.6g}"
         return f"<tstream.Model: {sizes(self.shape)}, rank {self.rank}, {self.dtype}{fit}>"
+
+    def _last_fit(self) -> Optional[float]:
+        """The fit of the model at the end of its run; None without a run."""
+        return self._fit if self._fit is not None or not self.history else self.history[-1].fit
 
     def _repr_html_(self) -> str:
         return of_model(self)

@@ -81,7 +81,7 @@ def history_of(model: Any) -> Optional[bytes]:
     sweeps = [{name: _json(x) for name, x in dataclasses.asdict(each).items()}
               for each in model.history]
     whole = {"program": "tstream", "version": lib.ts_library_version().decode(),
-             "rank": model.rank, **told, "sweeps": sweeps}
+             "rank": model.rank, **told, "fit": _json(model._last_fit()), "sweeps": sweeps}
     return json.dumps(whole, allow_nan=False, separators=(",", ":")).encode()
 
 
@@ -93,7 +93,9 @@ def _told(record: "Dict[str, Any]", rank: int) -> "Dict[str, Any]":
     if record.get("rank", rank) != rank:
         raise ValueError("the history of another model")
     sweeps = [Sweep(**{name: _number(x) for name, x in row.items()}) for row in record["sweeps"]]
-    return {**{name: record[name] for name in _TOLD}, "history": sweeps}
+    fit = record.get("fit")
+    return {**{name: record[name] for name in _TOLD}, "history": sweeps,
+            "_fit": None if fit is None else _number(fit)}
 
 
 # ---- run.json ----
@@ -104,7 +106,7 @@ def _attributes(record: "Dict[str, Any]", rank: int) -> "Dict[str, Any]":
     mean = record.get("mean")
     history = _history(record, rank - (mean is not None), options["seed"])
     return dict(history=history[before:], sweeps_before=before, mean=mean,
-                best_sweep=record.get("best_sweep"), loss=options.get("loss", "least-squares"),
+                best_sweep=record.get("best_sweep"), _fit=record.get("fit"), loss=options.get("loss", "least-squares"),
                 observed=bool(options.get("observed", False)),
                 converged=record["ended"] in ("converged", "exact"),
                 exact=record["ended"] == "exact", precision=options.get("precision"),

@@ -260,7 +260,7 @@ class _Run:
             models[key].history, models[key].loss = self.histories[key], o.loss
             models[key].observed = bool(o.observed)
             models[key].converged, models[key].exact = bool(result.converged), bool(result.exact)
-            models[key].sweeps_before = result.sweeps_before
+            models[key].sweeps_before, models[key]._fit = result.sweeps_before, result.fit
             models[key].mean = result.mean if o.mean else None
             models[key].best_sweep = result.best_sweep or None
             if not self.histories[key] and o.out is not None:  # an earlier run finished it
@@ -288,7 +288,7 @@ class _Run:
         model.history, model.loss = self.histories[o.keys[0]], o.loss
         model.observed = bool(o.observed)
         model.converged, model.exact = bool(ended.converged), bool(ended.exact)
-        model.sweeps_before = ended.sweeps_before
+        model.sweeps_before, model._fit = ended.sweeps_before, ended.fit
         model.mean = ended.mean if o.mean else None
         model.best_sweep = ended.best_sweep or None
         return model

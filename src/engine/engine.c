@@ -392,6 +392,7 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
     int rc = check_ranks(conf, err);
     if (rc < 0)
         return rc;
+    e->comm = conf->comm;
     e->tensor = conf->sample != NULL ? conf->sample : conf->tensor;
     rc = e->tensor != NULL ? 0 : ts_tensor_open_any(conf->path, &e->own, err);
     if (rc < 0)

@@ -61,6 +61,7 @@ struct ts_engine {
     const struct ts_backend *backend;
     void *be;
     struct ts_feed *feed;
+    struct ts_comm *comm; /* ranks that compute a part each; NULL: this process alone */
     /* number of models side by side: the first of the n_models requested ones, at least 1 */
     uint32_t n_models;
     uint32_t threads; /* the number of threads, never 0 */

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/num.h"
+#include "engine/run_fit.h"
 
 #define SECONDS 1e-9
 
@@ -368,13 +369,17 @@ int ts_run_has_saved(const struct ts_run *run)
 int ts_run_end(struct ts_run *run, int rc, struct ts_err *err)
 {
     struct ts_solver_result result = { 0 };
+    struct ts_err warn = { 0 };
     (void)tell(run, &(struct ts_run_event){ .kind = TS_RUN_OVER, .rc = rc }, err);
     if (rc == 0)
         rc = ts_solver_result(run->solver, &result, err);
     ts_solver_free(run->solver); /* saves data that the checkpoint keeps */
     run->solver = NULL;
-    if (rc == 0)
+    if (rc == 0) {
         note_dead(run, &result);
+        ts_run_fit(run->conf.engine, &run->conf.method, &result, &warn);
+        tell_note(run, &warn);
+    }
     if (rc == 0 && run->out != NULL)
         rc = write_files(run, &result, err);
     rc = end_run(run, rc, &result, err);

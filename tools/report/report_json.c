@@ -369,6 +369,8 @@ static void put_end_of_run(struct tool_json *j, const struct model_view *v)
     double fit = number_or_nan(run, "fit");
     for (last = only_history ? sweeps->first : NULL; last != NULL; last = last->next)
         fit = number_or_nan(last, "fit");
+    if (only_history && !isnan(number_or_nan(v->history, "fit")))
+        fit = number_or_nan(v->history, "fit");
     if (only_history)
         ended = end_of_history(v->history);
     tool_json_f64(j, "fit", fit);

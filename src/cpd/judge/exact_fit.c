@@ -443,7 +443,7 @@ static double square_error(const struct sums *s, double norm, double model_size)
 static int conclude(const struct sums *s, struct twice inner, struct ts_exact_fit *ret,
                     struct ts_err *err)
 {
-    const double norm = s->conf->tensor->header.norm;
+    const double norm = s->conf->norm > 0 ? s->conf->norm : s->conf->tensor->header.norm;
     double size, most, left, error;
     const struct twice model = model_square(s, &size);
     const struct twice twice_inner = { -2 * inner.hi, -2 * inner.lo };

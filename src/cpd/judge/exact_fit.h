@@ -42,7 +42,8 @@ struct ts_exact_fit_conf {
     void *be;               /* of the model's rank, TS_FLOAT64 */
     struct ts_feed *feed;   /* serves ts_exact_fit_mode, or all modes */
     struct ts_model *model; /* freshly opened */
-    uint32_t threads;       /* 0: all */
+    double norm;      /* |X| without the cells that the backend holds out; 0: that of the tensor */
+    uint32_t threads; /* 0: all */
     /* ranks of the backend, each of which computes a part; NULL: this process alone */
     struct ts_comm *comm;
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */

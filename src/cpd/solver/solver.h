@@ -11,13 +11,14 @@
  * The backend computes MTTKRPs and stores factors. Gram matrices, inverses and fit are computed
  * here in float64.
  *
- * The fit is exact to 1e-6, or to 0.001 (1 - fit) if that is more. There are three exceptions: fits
- * above 0.9997 (TS_REST_ENTRIES in stream/backend.h), a last mode that is smooth or orthogonal
- * (smooth.c, polar.c), and tensors whose largest value is below 1e-28, where rounding errors of
- * float32 products are below the range of float32. Near a fit of 1 the three terms cancel, and
- * float32 sums would not be exact enough. So, whenever 1 - fit is small compared with rounding
- * errors, the last mode's product is computed in float64 from the same rows. The first time, the
- * last mode is computed again. If V is singular, its pseudo-inverse in float32 leaves out
+ * The fit is exact to 1e-6, or to 0.001 (1 - fit) if that is more. There are exceptions: fits above
+ * 0.9997 (TS_REST_ENTRIES in stream/backend.h), a last mode that is smooth or orthogonal (smooth.c,
+ * polar.c), Poisson models and held-out cells, all of which have a fit_error in the result so that
+ * engine/run_fit.h can correct them, and tensors whose largest value is below 1e-28, where rounding
+ * errors of float32 products are below the range of float32. Near a fit of 1 the three terms
+ * cancel, and float32 sums would not be exact enough. So, whenever 1 - fit is small compared with
+ * rounding errors, the last mode's product is computed in float64 from the same rows. The first
+ * time, the last mode is computed again. If V is singular, its pseudo-inverse in float32 leaves out
  * directions below float32's epsilon: there M has nothing but rounding errors.
  *
  * With constraints (constraint.h) rows are updated from their old values, multiplied by the weights
@@ -155,7 +156,9 @@ struct ts_solver_result {
     uint32_t best_sweep; /* with patience: the sweep that the model is from; 0: the last sweep */
     double mean;         /* as in struct ts_solver_sweep */
     double fit;
-    double objective;                     /* of the last sweep, as in struct ts_solver_sweep */
+    double fit_norm;  /* |X| of the fit: without held-out cells */
+    double fit_error; /* about how far rounding to float32 moves the fit; 0: not noticeably */
+    double objective; /* of the last sweep, as in struct ts_solver_sweep */
     double log_likelihood, kkt;           /* of the last sweep, as in struct ts_solver_sweep */
     double rmse, held_out, held_out_loss; /* of the last sweep, as in struct ts_solver_sweep */
     int overfits; /* 1: the run ended because the error at held-out cells did not fall (patience) */

@@ -12,6 +12,8 @@
 #define CONTRADICTION 1000.0
 #define FIT_SHARE     0.001              /* allowed error of the fit, relative to 1 - fit */
 #define FLOAT32_ERROR (12 * FLT_EPSILON) /* relative error of a sum of terms in float32 */
+#define ONCE_ERROR    (4 * FLT_EPSILON)  /* that of many terms: 4 times what was seen */
+#define LEAST_ERROR   1e-6               /* error of a fit that is too small to be noticed */
 
 /* v := the elementwise product of the Gram matrices of all modes but `skip` */
 void ts_solver_multiply_grams(struct ts_solver *a, uint32_t skip)
@@ -57,6 +59,7 @@ double ts_solver_fit_now(struct ts_solver *a)
 double ts_solver_fit_of(struct ts_solver *a, double square)
 {
     const double norm = sqrt(square);
+    a->fit_norm = norm;
     a->model = ts_solver_fit_model_square(a);
     a->left = square + a->model - 2 * a->inner;
     if (norm == 0) /* no nonzeros (check_values): a model of zeros is right */
@@ -139,6 +142,30 @@ int ts_solver_fit_float32_will_do(const struct ts_solver *a, double margin)
     for (uint32_t r = 0; r < a->rank; r++)
         squares += component_norm(a, r) * component_norm(a, r);
     return a->left * FIT_SHARE >= margin * FLOAT32_ERROR * sqrt(squares) * norm || norm == 0;
+}
+
+/* Whether the last product is always summed in float32. Other products are summed again in float64
+ * near a fit of 1. */
+static int is_summed_once(const struct ts_solver *a)
+{
+    const enum ts_row_kind last = ts_solver_kind(a, a->order - 1);
+    if (a->conf->precision != TS_FLOAT32 || a->spec->observed || a->spec->loss != TS_GCP_NONE)
+        return 0;
+    return a->spec->held || a->spec->poisson || !ts_row_by_backend(last) ||
+           ts_solver_fit_is_rounded(a);
+}
+
+double ts_solver_fit_error(const struct ts_solver *a, double fit)
+{
+    const double norm = ts_tensor_listed_norm(a->conf->init.tensor), miss = 1 - fit;
+    double squares = 0, off, error;
+    if (!is_summed_once(a) || !(norm > 0))
+        return 0;
+    for (uint32_t r = 0; r < a->rank; r++)
+        squares += component_norm(a, r) * component_norm(a, r);
+    off = ONCE_ERROR * sqrt(squares) / norm; /* of miss * miss */
+    error = sqrt(miss * miss + off) - miss;
+    return error > FIT_SHARE * miss && error > LEAST_ERROR ? error : 0;
 }
 
 double ts_solver_fit_trace(const struct ts_solver *a, uint32_t mode)

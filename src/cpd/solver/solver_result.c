@@ -16,6 +16,8 @@ void ts_solver_take_result(const struct ts_solver *a, uint32_t sweep, double fit
                                                               : fabs(change) < a->conf->tol);
     ret->sweeps = sweep;
     ret->fit = fit;
+    ret->fit_norm = a->fit_norm;
+    ret->fit_error = ts_solver_fit_error(a, fit);
     ret->n_dead = ts_solver_fit_count_dead(a);
     ret->n_dead_start = a->n_dead_start < ret->n_dead ? a->n_dead_start : ret->n_dead;
     ret->constrained = a->constrained;
@@ -110,8 +112,10 @@ int ts_solver_rows(void *rows, uint32_t mode, uint64_t row, uint64_t n, double *
 int ts_solver_result(const struct ts_solver *a, struct ts_solver_result *ret, struct ts_err *err)
 {
     *ret = a->result;
-    if (a->best != NULL && ts_best_sweep(a->best) > 0)
+    if (a->best != NULL && ts_best_sweep(a->best) > 0) {
         ts_best_tell(a->best, ret);
+        ret->fit_error = ts_solver_fit_error(a, ret->fit);
+    }
     ret->rows = rows_of(a);
     ret->rank = a->rank + (uint32_t)(ret->rows.mean != 0);
     ret->weight = malloc((a->order + 1) * (size_t)ret->rank * sizeof *ret->weight);

@@ -47,6 +47,7 @@ struct ts_solver {
     double inner;       /* <X, model> after the last mode */
     double watched;     /* <X, model> after another mode, if each mode reports the objective */
     double model, left; /* |model|^2; and |X - model|^2, which includes rounding errors */
+    double fit_norm;    /* |X| of the last fit: without held-out cells */
     int exact;          /* 1: after the last sweep, |X - model| was nothing but rounding errors */
     int wide; /* 1: factors are float32, but the product of the last mode is summed in float64 */
     const struct ts_spec *spec; /* ts_spec_plain, unless the run has constraints */
@@ -181,6 +182,9 @@ double ts_solver_fit_now(struct ts_solver *a);
 /* Returns the fit after the last mode of a sweep, with |X|^2 = square. */
 double ts_solver_fit_of(struct ts_solver *a, double square);
 int ts_solver_fit_is_rounded(const struct ts_solver *a);
+/* Returns about how far rounding to float32 moves the fit of the last sweep or, with the same
+ * factors but for rounding, this one; 0: not noticeably. */
+double ts_solver_fit_error(const struct ts_solver *a, double fit);
 /* Sets *ret to the fit of a model with held-out cells. listed: the sum of squares of the other
  * nonzeros, each squared by itself even if a cell has several. */
 int ts_solver_fit_of_kept(struct ts_solver *a, double listed, double *ret, struct ts_err *err);
