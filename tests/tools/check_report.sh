@@ -285,4 +285,15 @@ gunzip -c z.html.gz | cmp -s - x.html || bad "report: .gz holds another page"
 printf '{"ended":"converged","sweeps":[{"sweep":1}],"fit":' > x.cp/run.json
 refused 1 "run.json" "$bin/tstream" report x.cp -o y.html
 
+# ---- a damaged history, without which a model is whole ----
+rm x.cp/run.json
+for text in '{"sweeps":[' '[]' ''; do
+    printf '%s' "$text" > x.cp/history.json
+    for command in top export "report -o y.html --force"; do
+        "$bin/tstream" $command x.cp > log 2> err || bad "$command with a damaged history: $(cat err)"
+        [ "$(grep -c 'x.cp/history.json: .*; the history of the run is left out$' err)" -eq 1 ] ||
+            bad "$command with a damaged history: $(cat err)"
+    done
+done
+
 exit $failed

@@ -503,7 +503,7 @@ static int run_predict(const struct ts_cmd *cmd, int argc, char **argv)
         tool_catch_signals();
         rc = ts_threads_get(args.threads, 0, &p.threads, &err);
         if (rc == 0)
-            rc = model_view_open(n_operands - 1, which, &p.view, &err);
+            rc = model_view_open(cmd, n_operands - 1, which, &p.view, &err);
         if (rc == 0)
             rc = predict(cmd, &p, &err);
         status = rc < 0 ? tool_fail(cmd, &err) : 0;

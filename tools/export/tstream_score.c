@@ -545,7 +545,7 @@ static int run_score(const struct ts_cmd *cmd, int argc, char **argv)
         tool_catch_signals();
         rc = ts_threads_get(args.threads, 0, &s.threads, &err);
         if (rc == 0)
-            rc = model_view_open(n_operands, operand, &s.view, &err);
+            rc = model_view_open(cmd, n_operands, operand, &s.view, &err);
         if (rc == 0 && s.view.tensor == NULL)
             rc = ts_fail(&err, TS_EARG, "%s: name the tensor that it is to be compared with",
                          s.view.model->path);

@@ -14,6 +14,7 @@
 
 #include "api/tools.h"
 #include "tools/common/tool.h"
+#include "tools/common/tool_ranks.h"
 #include "tools/tstream_operand.h"
 
 static int is_tensor(const char *name)
@@ -128,15 +129,27 @@ static int choose_names(struct model_view *v, int tensor_named, struct ts_err *e
 
 /* ---- opening ---- */
 
-/* Reads run.json, else history.json, if one exists. Fails if it is damaged. */
-static int read_record(struct model_view *v, struct ts_err *err)
+/* Reads history.json, if it exists. A damaged one says nothing: it is left out, and *fault tells
+ * why. */
+static int read_history(struct model_view *v, struct ts_err *fault, struct ts_err *err)
+{
+    const int rc = ts_json_read_in(v->model->dir, TS_MODEL_HISTORY, &v->record, err);
+    if (rc != TS_EFORMAT || ts_open_dir_stale(rc, err))
+        return rc;
+    *fault = *err;
+    return 0;
+}
+
+/* Reads run.json, else history.json, if one exists. Fails if run.json is damaged. */
+static int read_record(struct model_view *v, struct ts_err *fault, struct ts_err *err)
 {
     int rc = 0;
+    fault->code = 0;
     if (v->model->dir != NULL)
         rc = ts_json_read_in(v->model->dir, TS_RUN_RECORD_NAME, &v->record, err);
     v->run = rc > 0 ? v->record.value : NULL;
     if (rc == 0 && v->model->dir != NULL)
-        rc = ts_json_read_in(v->model->dir, TS_MODEL_HISTORY, &v->record, err);
+        rc = read_history(v, fault, err);
     v->history = rc > 0 ? v->record.value : NULL;
     return rc < 0 ? rc : 0;
 }
@@ -170,24 +183,26 @@ static int sort_components(struct model_view *v, struct ts_err *err)
 
 /* Opens the model and its record from one directory. If the directory is replaced in between,
  * opens both again. */
-static int open_recorded(const char *path, struct model_view *v, struct ts_err *err)
+static int open_recorded(const char *path, struct model_view *v, struct ts_err *fault,
+                         struct ts_err *err)
 {
     int rc = ts_model_open(path, &v->model, err);
     if (rc == 0)
-        rc = read_record(v, err);
+        rc = read_record(v, fault, err);
     for (int tries = 1; ts_open_dir_stale(rc, err) && tries < TS_OPEN_DIR_TRIES; tries++) {
         ts_model_close(v->model);
         v->model = NULL;
         rc = ts_model_open(path, &v->model, err);
         if (rc == 0)
-            rc = read_record(v, err);
+            rc = read_record(v, fault, err);
     }
     return rc;
 }
 
-static int open_model(const char *model, const char *tensor, struct model_view *v,
-                      struct ts_err *err)
+static int open_model(const struct ts_cmd *cmd, const char *model, const char *tensor,
+                      struct model_view *v, struct ts_err *err)
 {
+    struct ts_err fault = { 0 };
     char *path = NULL;
     int rc = 0;
     if (model == NULL && tensor != NULL)
@@ -195,7 +210,9 @@ static int open_model(const char *model, const char *tensor, struct model_view *
     else
         rc = tstream_operand(model, ".cp", "decomposition", &path, err);
     if (rc == 0)
-        rc = path == NULL ? ts_fail(err, TS_ENOMEM, "out of memory") : open_recorded(path, v, err);
+        rc = path == NULL ? ts_fail(err, TS_ENOMEM, "out of memory") : open_recorded(path, v, &fault, err);
+    if (rc == 0 && fault.code != 0 && tool_ranks_speaks())
+        tool_note(cmd, "%s; the history of the run is left out", fault.text);
     free(path);
     return rc;
 }
@@ -217,8 +234,8 @@ static int open_tensor(const char *name, struct model_view *v, struct ts_err *er
     return rc;
 }
 
-int model_view_open(uint32_t n_operands, char *const *operand, struct model_view *ret,
-                    struct ts_err *err)
+int model_view_open(const struct ts_cmd *cmd, uint32_t n_operands, char *const *operand,
+                    struct model_view *ret, struct ts_err *err)
 {
     const char *tensor = NULL, *model = NULL;
     struct model_view v = { 0 };
@@ -234,7 +251,7 @@ int model_view_open(uint32_t n_operands, char *const *operand, struct model_view
                            *which, operand[i]);
         *which = operand[i];
     }
-    rc = open_model(model, tensor, &v, err);
+    rc = open_model(cmd, model, tensor, &v, err);
     if (rc == 0)
         rc = sort_components(&v, err);
     if (rc == 0)

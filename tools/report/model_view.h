@@ -31,9 +31,10 @@ struct model_view {
     uint32_t *by_weight; /* components, largest weight first */
 };
 
-/* Opens the operands, in any order: one that ends with .tsh is the tensor. Both may be missing. */
-int model_view_open(uint32_t n_operands, char *const *operand, struct model_view *ret,
-                    struct ts_err *err);
+/* Opens the operands, in any order: one that ends with .tsh is the tensor. Both may be missing.
+ * Prints a note if history.json is damaged, and goes on without it. */
+int model_view_open(const struct ts_cmd *cmd, uint32_t n_operands, char *const *operand,
+                    struct model_view *ret, struct ts_err *err);
 void model_view_close(struct model_view *v);
 
 /* Returns the number of components shown: the n heaviest, or all if n is 0. */

@@ -252,7 +252,7 @@ static int run_report(const struct ts_cmd *cmd, int argc, char **argv)
     if (status < 0) {
         int rc;
         tool_catch_signals();
-        rc = model_view_open(n_operands, operand, &view, &err);
+        rc = model_view_open(cmd, n_operands, operand, &view, &err);
         if (rc == 0)
             rc = report(cmd, &args, &view, &err);
         status = rc < 0 ? tool_fail(cmd, &err) : 0;

@@ -371,7 +371,7 @@ static int run_top(const struct ts_cmd *cmd, int argc, char **argv)
     if (status < 0) {
         int rc;
         tool_catch_signals();
-        rc = model_view_open(n_operands, operand, &t.view, &err);
+        rc = model_view_open(cmd, n_operands, operand, &t.view, &err);
         if (rc == 0)
             rc = take_mode(&t, &args, &err);
         if (rc == 0)
