@@ -213,6 +213,14 @@ WRONG = {
     "a lazy frame without a column": (lazy, cp_table, ts.ArgumentError, "no column 'd'"),
     "a list for a column": (lambda p: TABLE, lambda x: cp_table(x, value=["v"]), TypeError,
                             r"\['v'\] is no name of a column"),
+    "a column for its name": (
+        lambda p: library("pandas").DataFrame(TABLE), lambda x: cp_table(x, value=x["v"]), TypeError,
+        "^value: the name of a column is wanted, such as value='v', and this is of type Series$"),
+    "cells for a name": (lambda p: TABLE, lambda x: cp_table(x, value=np.ones(4)), TypeError,
+                         "^value: the name of a column is wanted, and this is of type ndarray$"),
+    "columns for texts": (
+        lambda p: library("pandas").DataFrame(TABLE), lambda x: cp_table(x, text=[x["u"]]), TypeError,
+        "such as text=\\['u'\\], and this is of type Series$"),
     "a text for the modes": (lambda p: TABLE, lambda x: cp_table(x, modes="user"), ts.ArgumentError,
                              "a list of columns"),
     "a number for the modes": (lambda p: TABLE, lambda x: cp_table(x, modes=3), TypeError,

@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Sequenc
 import numpy as np
 
 from . import _column, _files, _inputs
-from ._checks import integer, is_several
+from ._checks import integer, is_several, names_of_columns
 from ._inputs import InputTypeError, renamed
 from ._lib import (ArgumentError, ArgumentTypeError, Array, Call, FormatError, Mode, Path, Size,
                    encoded, lib, progress_fn, reals, size, strings, ts_build_conf, ts_build_result, ts_error,
@@ -212,6 +212,7 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
     for what, given, of in (("decimal", decimal, (".", ",")), ("quote", quote, ("double", "none"))):
         if given not in of:
             raise ArgumentError(f"{what}={given!r}: one of {', '.join(map(repr, of))}")
+    names_of_columns(value=value, weights=weights, text=text)
     of_text = separator is not None or header is not None or bool(sorted_names) or \
         decimal == "," or quote == "none"
     said = of_text or any(x is not None for x in (columns, value, weights, time_unit)) or \

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Cells of a model that a user names by indices or by labels, and tables by its names of modes."""
 
+import contextlib
 import datetime
 import os
+import re
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
 from . import _column, _files, _inputs
 from ._build import of_source
-from ._checks import shown
+from ._checks import names_of_columns, shown
 from ._errors import ArgumentError, ArgumentTypeError
 from ._frame import _column_names, _field, _Mode, of_rows
 from ._lib import Array, lib, unmasked
@@ -219,6 +221,28 @@ class _Known(_Mode):
         pass
 
 
+class _New(_Mode):
+    """A column whose fields are new rows."""
+
+    def tell(self) -> None:
+        pass  # the keyword that says what is meant is one of builds
+
+
+@contextlib.contextmanager
+def _own_words() -> "Iterator[None]":
+    """Sentences of builds name keywords that methods of models lack."""
+    try:
+        yield
+    except ArgumentError as e:
+        words = str(e)
+        for theirs, ours in ((r"[:;] missing='skip' leaves out such rows$", "; leave out such rows"),
+                             (r"; text=\[.*\] takes the fields of this column as names$",
+                              "; make texts of this column")):
+            words = re.sub(theirs, ours, words)
+        e.args = (words, *e.args[1:])
+        raise
+
+
 def _source_of(x: Any, columns: "List[Any]") -> "Optional[_inputs.Source]":
     """A table, tables in turn, or what an iterator gives; None for anything else."""
     if isinstance(x, (str, bytes, os.PathLike)):
@@ -256,6 +280,7 @@ def _value_of(model: "Model", source: "_inputs.Rows", names: "List[str]", value:
 def tensor_of(model: "Model", x: Any, value: Any = None, free: Optional[int] = None) -> Tensor:
     """What :meth:`Model.fit` and others take as a tensor. Columns of a table are found by the names
     of the modes, and rows by the labels of the model, except in the mode `free`."""
+    names_of_columns(value=value)
     is_named = all(name is not None for name in model.names)
     columns = [*model.names, *([value] if isinstance(value, str) and value != "none" else [])]
     source = _source_of(x, columns) if is_named and not isinstance(x, Tensor) else None
@@ -263,10 +288,12 @@ def tensor_of(model: "Model", x: Any, value: Any = None, free: Optional[int] = N
         if value is not None:
             raise ArgumentError("value= is for tables, whose columns are called like the modes of "
                                 "the model")
-        return as_tensor(x) if source is None else of_source(source, None)
+        with _own_words():
+            return as_tensor(x) if source is None else of_source(source, None)
     names = _all_named(model)
-    known = {name: _Known(model, m, name) if m != free else _Mode(name, is_labelled(model, m))
+    known = {name: _Known(model, m, name) if m != free else _New(name, is_labelled(model, m))
              for m, name in enumerate(names)}
     shape: "Dict[str, Any]" = {} if free is not None else {"shape": model.shape}
-    return of_rows(source, names, _value_of(model, source, names, value), None, known=known,
-                   **shape)
+    with _own_words():
+        return of_rows(source, names, _value_of(model, source, names, value), None, known=known,
+                       **shape)

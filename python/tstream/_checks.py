@@ -60,6 +60,20 @@ def text(what: str, value: Any) -> str:
     return value
 
 
+def names_of_columns(**given: Any) -> None:
+    """Refuses columns where their names are wanted, as in ``value=df["n"]``."""
+    for what, value in given.items():
+        several = value if isinstance(value, (list, tuple)) else [value]
+        for x in several:
+            if not hasattr(x, "__array__") or np.ndim(x) == 0:
+                continue
+            kind, own = type(x).__name__, getattr(x, "name", None)
+            such = f", such as {what}={[own] if x is not value else own!r}" if isinstance(
+                own, str) else ""
+            raise ArgumentTypeError(f"{what}: the name of a column is wanted{such}, and this is "
+                                    f"of type {kind}")
+
+
 def shown(value: Any) -> str:
     """What was given, short enough for a sentence, and without its address."""
     text = repr(value)

@@ -13,6 +13,7 @@ from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
 import numpy as np
 
 from . import _column, _files, _inputs
+from ._checks import names_of_columns
 from ._build import (check_left, count_skipped, from_batches, is_skipping, n_nonzeros,
                      read_ahead, wanted_columns, warn_empty, write_labels)
 from ._column import LARGEST, Column
@@ -479,6 +480,7 @@ def from_frame(frame: Any, modes: "Optional[Sequence[Any]]" = None, value: Any =
     Tensor
     """
     modes = renamed("columns", columns, "modes", modes)
+    names_of_columns(value=value, weights=weights, text=text)
     wanted = wanted_columns(modes, value, weights)
     if isinstance(frame, (str, bytes, os.PathLike)):
         kind = _files.kind_of(frame)

@@ -11,7 +11,7 @@ from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 import numpy as np
 
 from . import _files, _inputs
-from ._checks import integer
+from ._checks import integer, names_of_columns
 from ._html import of_tensor
 from ._lib import (ArgumentError, Array, BusyError, Call, FormatError, Mode, Path, Size, check,
                    encoded, lib, strings, ts_array_conf, ts_error, whole)
@@ -461,6 +461,7 @@ def as_tensor(tensor: Any, *, modes: Any = None, value: Any = None, weights: Any
               variable: Optional[str] = None, memory: Size = None) -> Tensor:
     """What stands for a tensor where one is asked for, as :func:`open` describes it."""
     from . import _build
+    names_of_columns(value=value, weights=weights, text=text)
     table: "dict[str, Any]" = dict(modes=modes, value=value, weights=weights, bin=bin,
                                    time_unit=time_unit, variable=variable)
     said = [name

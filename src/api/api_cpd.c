@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "base/files/place.h"
 #include "base/setting.h"
 #include "base/machine/threads.h"
 #include "model/kruskal.h"
@@ -127,6 +128,10 @@ int ts_cpd_save(const ts_cpd *c, const char *dir, const ts_save_conf *given, ts_
         (strncmp(conf.history, TS_MODEL_RECORD_BEGINS, strlen(TS_MODEL_RECORD_BEGINS)) != 0 ||
          conf.history[strlen(conf.history) - 1] != '}'))
         rc = ts_fail(&a.err, TS_EARG, "history is no JSON object that begins with the program");
+    if (rc == 0) {
+        const struct ts_place place = { .path = dir, .suffix = ".partial", .option = TS_SET_OUT };
+        rc = ts_place_check(&place, 1, &a.err);
+    }
     if (rc == 0) {
         const struct ts_kruskal_files files = { .formats = conf.formats,
                                                 .used_rows = conf.held_rows,
