@@ -348,3 +348,65 @@ def test_dates_are_labels_and_equal_names_none(tmp_path):
     (tmp_path / "empty").mkdir()
     m.save(tmp_path / "empty")
     assert ts.load(tmp_path / "empty") == m
+
+
+def test_tensors_are_found_by_label(tmp_path):
+    """Labels in another order, and not all of them; by='index' as before."""
+    m = named_model()
+    m.save(tmp_path / "m.cp")
+    given, cells = table(90)
+    keep = cells[:, 0] > 1
+    some = {name: x[keep] for name, x in given.items()}
+    t = ts.from_frame([{name: x[::-1] for name, x in some.items()}], ["who", "day", "what"], "x",
+                      text=["what"], out=tmp_path / "t.tsh")
+    assert t.labels("who", [0]) != m.labels("who", [0])
+    rows = [[m.labels(k).index(x) for x in t.labels(k, range(t.shape[k]))] for k in (0, 2)]
+    dense = np.einsum("r,ir,jr,kr->ijk", m.weights, m.factors[0][rows[0]],
+                      m.factors[1][:t.shape[1]], m.factors[2][rows[1]])
+    x = np.zeros(m.shape)
+    x[tuple(cells[keep].T)] = some["x"]
+    x = x[np.ix_(rows[0], range(t.shape[1]), rows[1])]
+    m = ts.Model.from_factors(m.weights, [m.factors[0], m.factors[1][:t.shape[1]], m.factors[2]],
+                              modes=m.names, labels=[m.labels(0), None, m.labels(2)])
+    m.save(tmp_path / "m.cp", replace=True)
+    want = 1 - np.linalg.norm(x - dense) / np.linalg.norm(x)
+    left = x[x != 0] - dense[x != 0]
+    for model in (m, ts.load(tmp_path / "m.cp")):
+        for new in (t, tmp_path / "t.tsh"):
+            assert model.fit(new, cpu=True) == pytest.approx(want, abs=1e-6)
+            e = model.evaluate(new, by_slice="who")
+            assert e.rmse == pytest.approx(np.sqrt(np.mean(left ** 2)), rel=1e-5)
+            assert list(e.slices.label) == t.labels("who", e.slices.index)
+    other = ts.from_array(x, modes=m.names, labels=[t.labels(0, range(t.shape[0])), None,
+                                                    t.labels(2, range(t.shape[2]))])
+    assert m.fit(other, cpu=True) == pytest.approx(want, abs=1e-6)
+    part = ts.Model.from_factors(m.weights, [m.factors[0][rows[0]], m.factors[1],
+                                             m.factors[2][rows[1]]])
+    assert m.core_consistency(other) == pytest.approx(part.core_consistency(x))
+    assert m.core_consistency(t) == pytest.approx(part.core_consistency(t))
+    assert part.fit(t, cpu=True, by="index") == part.fit(t, cpu=True)
+    with pytest.raises(ValueError, match="of the model has .* of the tensor"):
+        m.fit(t, cpu=True, by="index")
+    with pytest.raises(ValueError, match="by='name': label or index"):
+        m.fit(t, by="name")
+    zed = ts.from_array(x, modes=m.names, labels=[["zed"] + t.labels(0, range(1, t.shape[0])), None, None])
+    with pytest.raises(ValueError, match="mode 'who': the model has no row called 'zed'; by='index'"):
+        m.fit(zed)
+
+
+def test_methods_name_no_keywords_of_builds():
+    m = named_model()
+    given, _ = table(9)
+    given["x"] = np.where(np.arange(9) == 3, np.nan, given["x"])
+    for call in (m.fit, m.evaluate, m.core_consistency, lambda x, value: m.fold_in(x, "day", value=value)):
+        with pytest.raises(ValueError, match="column 'x', row 3: there is no value; leave out such rows$"):
+            call(given, value="x")
+
+
+def test_a_model_is_not_saved_in_a_tensor(model, tmp_path):
+    build(tmp_path / "t.tsh")
+    kept = {x.name for x in (tmp_path / "t.tsh").iterdir()}
+    for name in ("m.cp", "labels", "mode1.labels"):
+        with pytest.raises(ValueError, match="lies in the tensor .*; name another place as path"):
+            model.save(tmp_path / "t.tsh" / name, replace=True)
+    assert {x.name for x in (tmp_path / "t.tsh").iterdir()} == kept

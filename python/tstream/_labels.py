@@ -20,7 +20,7 @@ def names_of(handle: Any, order: int) -> "Names":
     return tuple(None if name is None else name.decode(errors="replace") for name in names)
 
 
-def _raw_labels(handle: Any, mode: int, index: Array) -> "List[Optional[bytes]]":
+def raw_labels(handle: Any, mode: int, index: Array) -> "List[Optional[bytes]]":
     index = np.ascontiguousarray(index, dtype=np.uint64)
     n, err = index.size, ts_error()
     ret = (c.c_char_p * (n + 1))()
@@ -35,7 +35,7 @@ def labels_of(handle: Any, mode: int, index: Array) -> "List[Optional[str]]":
         return [None] * len(index)
     return [None if x is None else x.decode(errors="replace")
             for at in range(0, len(index), _CHUNK)
-            for x in _raw_labels(handle, mode, index[at:at + _CHUNK])]
+            for x in raw_labels(handle, mode, index[at:at + _CHUNK])]
 
 
 def origin_of(handle: Any) -> "Optional[Dict[str, Any]]":
@@ -63,7 +63,7 @@ def state_of(handle: Any, order: int, index: "Sequence[Array]") -> "Dict[str, An
         raw: "List[Optional[bytes]]" = []
         if lib.ts_cpd_labelled(handle, mode):
             for at in range(0, len(index[mode]), _CHUNK):
-                raw += _raw_labels(handle, mode, index[mode][at:at + _CHUNK])
+                raw += raw_labels(handle, mode, index[mode][at:at + _CHUNK])
         labels.append((np.array(index[mode], dtype=np.uint64), raw) if raw else None)
     return dict(names=[lib.ts_cpd_name(handle, mode) for mode in range(order + 1)], labels=labels,
                 first_index=lib.ts_cpd_first_index(handle), origin=origin)

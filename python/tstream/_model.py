@@ -10,6 +10,7 @@ from typing import Any, Dict, Iterator, Literal, Optional, Sequence, Tuple, Unio
 
 import numpy as np
 
+from ._align import aligned
 from ._checks import integer, not_negative
 from ._conf import Gpus, files_of, precision_of, precisions, session_conf
 from ._errors import ArgumentError, ArgumentTypeError, BusyError
@@ -406,15 +407,15 @@ class Model:
 
     @overload
     def fit(self, tensor: Any = None, *, details: Literal[False] = False, value: Any = None,
-            threads: int = 0, host_memory: Size = None, cpu: bool = False, gpus: Gpus = None,
+            by: str = "label", threads: int = 0, host_memory: Size = None, cpu: bool = False, gpus: Gpus = None,
             gpu_memory: Size = None) -> float: ...
     @overload
     def fit(self, tensor: Any = None, *, details: Literal[True], value: Any = None,
-            threads: int = 0, host_memory: Size = None, cpu: bool = False, gpus: Gpus = None,
+            by: str = "label", threads: int = 0, host_memory: Size = None, cpu: bool = False, gpus: Gpus = None,
             gpu_memory: Size = None) -> "Dict[str, float]": ...
 
     def fit(self, tensor: Any = None, *, details: bool = False, value: Any = None,
-            threads: int = 0, host_memory: Size = None, cpu: bool = False, gpus: Gpus = None,
+            by: str = "label", threads: int = 0, host_memory: Size = None, cpu: bool = False, gpus: Gpus = None,
             gpu_memory: Size = None) -> "Union[float, Dict[str, float]]":
         """The exact fit 1 - |X - model| / |X|, computed in float64.
 
@@ -427,6 +428,10 @@ class Model:
             Return a dict with fit, error (estimated effect of rounding), residual, norm and model_norm.
         value : str, optional
             Of a table: the column of the values. ``"none"`` counts each row as 1.
+        by : {'label', 'index'}
+            How rows of the model are found for a tensor. ``"label"``: in modes where both have
+            labels, by these; the tensor may have them in another order, and not all of them.
+            ``"index"``: by index in all modes.
         threads, host_memory, cpu, gpus, gpu_memory
             As in :func:`cp`.
 
@@ -435,17 +440,19 @@ class Model:
         float or dict
         """
         tensor = self._tensor_of(tensor, value, "a fit")
+        model = aligned(self, tensor, by)
         call = Call()
         conf = session_conf(call, threads=threads, host_memory=host_memory, cpu=cpu, gpus=gpus,
                             gpu_memory=gpu_memory)
         ret = ts_fit_result()
-        call.run(lib.ts_fit, tensor._open(), self._handle, c.byref(conf), c.byref(ret))
+        call.run(lib.ts_fit, tensor._open(), model._handle, c.byref(conf), c.byref(ret))
         if not details:
             return float(ret.fit)
         return {name: float(getattr(ret, name)) for name in ("fit", "error", "residual", "norm", "model_norm")}
 
     def core_consistency(self, tensor: Any = None, *, normalised: bool = False,
-                         scaling: str = "equal", value: Any = None, threads: int = 0) -> float:
+                         scaling: str = "equal", value: Any = None, by: str = "label",
+                         threads: int = 0) -> float:
         """Core consistency in per cent. It is near 100 if the data support all components.
 
         The core is the one of least squares for these factors (Bro and Kiers, J. Chemometrics 17,
@@ -461,28 +468,29 @@ class Model:
         scaling : {'equal', 'given'}
             ``"equal"`` divides the size of each component equally among the modes, as ``corcond`` of the N-way
             toolbox does. ``"given"`` uses the factors as they are, with the weights in mode 0, as TLViz does.
-        value : str, optional
+        value, by : str, optional
             As in :meth:`fit`.
         threads : int
             As in :func:`cp`.
         """
         tensor = self._tensor_of(tensor, value, "a core consistency")
+        model = aligned(self, tensor, by)
         if scaling not in ("equal", "given"):
             raise ArgumentError(f"scaling={scaling!r}: equal or given")
         if tensor.dense:
             from ._core_consistency import dense_core_consistency
-            return dense_core_consistency(self, tensor, bool(normalised), scaling)
+            return dense_core_consistency(model, tensor, bool(normalised), scaling)
         call = Call()
         conf = session_conf(call, threads=threads, cpu=True)
         ret = ts_core_result()
-        call.run(lib.ts_cpd_core, self._handle, tensor._open(), c.byref(conf), c.byref(ret))
+        call.run(lib.ts_cpd_core, model._handle, tensor._open(), c.byref(conf), c.byref(ret))
         if scaling == "given":
             return float(ret.given_normalised if normalised else ret.given)
         return float(ret.normalised if normalised else ret.consistency)
 
     def evaluate(self, tensor: Any = None, *, top: int = 0, by_slice: Optional[Mode] = None,
-                 value: Any = None, precision: str = "float64", threads: int = 0,
-                 host_memory: Size = None) -> Evaluation:
+                 value: Any = None, by: str = "label", precision: str = "float64",
+                 threads: int = 0, host_memory: Size = None) -> Evaluation:
         """Compares the model with the nonzeros of a tensor, as ``tstream score`` does, on CPU cores.
 
         Unlisted cells count only in the Poisson likelihood; :meth:`fit` treats them as zeros.
@@ -495,7 +503,7 @@ class Model:
             Also return this number of nonzeros with the largest residuals.
         by_slice : int or str, optional
             Also return the sums of each slice of this mode.
-        value : str, optional
+        value, by : str, optional
             As in :meth:`fit`.
         precision : {'float64', 'float32'}
             Precision of factors and products. float32 takes half the memory and time.
@@ -503,7 +511,8 @@ class Model:
             As in :func:`cp`.
         """
         tensor = self._tensor_of(tensor, value, "an evaluation")
-        return evaluation_of(self._handle, tensor, top, by_slice, precision, threads, host_memory)
+        model = aligned(self, tensor, by)
+        return evaluation_of(model._handle, tensor, top, by_slice, precision, threads, host_memory)
 
     def predict(self, coords: Any) -> Array:
         """Values of the model at given cells.
@@ -794,7 +803,7 @@ class Model:
                             "files that tstream did not write")
         try:
             call.run(lib.ts_cpd_save, self._handle, encoded(path), c.byref(conf))
-        except BusyError as e:  # the sentence is of cp, whose keywords save lacks
+        except (ArgumentError, BusyError) as e:  # the sentence is of cp, whose keywords save lacks
             e.args = (str(e).replace(" with out", " as path"), )
             raise
 
