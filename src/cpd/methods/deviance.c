@@ -65,11 +65,16 @@ static double rounding(const struct ts_loss *loss, const struct ts_cell_losses *
                : TS_DEVIANCE_ROUNDING * (fabs(of_constant) + fabs(kept->reference) + cancelled);
 }
 
+double ts_deviance_least(const struct ts_loss *loss, const struct ts_cell_losses *kept)
+{
+    return loss->in_x == TS_IN_X_LINEAR ? kept->reference : 0;
+}
+
 double ts_deviance_fit(const struct ts_loss *loss, double at, double cells,
                        const struct ts_cell_losses *kept, double sum)
 {
     const double of_constant = ts_deviance_constant(loss, at, cells, kept);
-    const double least = loss->in_x == TS_IN_X_LINEAR ? kept->reference : 0;
+    const double least = ts_deviance_least(loss, kept);
     /* deviance of the constant model, which is not negative */
     const double most = of_constant - least;
     return kept->n == 0                               ? 1

@@ -19,6 +19,10 @@
 #include "stream/loss.h"
 #include "stream/weighted.h"
 
+/* Returns S for the cells of `kept`. F is never below it, except for rounding or, if cells are
+ * sampled, for the estimate. */
+double ts_deviance_least(const struct ts_loss *loss, const struct ts_cell_losses *kept);
+
 /* Computes C for `cells` cells. `kept` has the sums of the listed ones; the others have the value
  * 0. at: the parameter of the loss, if it has one. */
 double ts_deviance_constant(const struct ts_loss *loss, double at, double cells,

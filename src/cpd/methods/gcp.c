@@ -359,10 +359,19 @@ int ts_gcp_sum_up(struct ts_solver *a, struct ts_err *err)
                                : c->backend->zeros(c->be, a->product, &g->descent, &g->zeros, err);
 }
 
-double ts_gcp_objective(const struct ts_solver *a)
+/* Returns the sum of the loss over the cells that count. Rounding does not take it below the least
+ * that these cells cost, so that the fit is at most 1. A NaN stays one. */
+static double sum_of(const struct ts_solver *a)
 {
     const struct ts_gcp *g = a->own;
-    double sum = g->kept.loss + g->zeros;
+    const double least = ts_deviance_least(loss_of(a), &g->kept);
+    const double sum = g->kept.loss + g->zeros;
+    return sum < least ? least : sum;
+}
+
+double ts_gcp_objective(const struct ts_solver *a)
+{
+    double sum = sum_of(a);
     for (uint32_t m = 0; m < a->order; m++)
         sum += 0.5 * a->spec->mode[m].l2 * ts_solver_fit_trace(a, m);
     return sum;
@@ -382,8 +391,7 @@ static double cells_of(const struct ts_solver *a)
 double ts_gcp_fit(const struct ts_solver *a)
 {
     const struct ts_gcp *g = a->own;
-    const double sum = g->kept.loss + g->zeros;
-    return ts_deviance_fit(loss_of(a), a->spec->loss_at, cells_of(a), &g->kept, sum);
+    return ts_deviance_fit(loss_of(a), a->spec->loss_at, cells_of(a), &g->kept, sum_of(a));
 }
 
 /* ---- a sweep ---- */
