@@ -101,8 +101,8 @@ static int set_rank(struct ts_model *m, uint64_t rank, struct ts_err *err)
 
 /* ---- text ---- */
 
-/* Skips blanks and comments, which go from // to the end of the line. Returns the next character,
- * or EOF. */
+/* Skips blanks and comments, which go from # or // to the end of the line. Returns the next
+ * character, or EOF. */
 static int skip_space(struct ts_model *m)
 {
     for (;;) {
@@ -111,9 +111,9 @@ static int skip_space(struct ts_model *m)
             m->line += c == '\n';
             c = getc_unlocked(m->file);
         }
-        if (c != '/')
+        if (c != '/' && c != '#')
             return c;
-        next = getc_unlocked(m->file);
+        next = c == '/' ? getc_unlocked(m->file) : '/';
         if (next != '/') {
             if (next != EOF)
                 ungetc(next, m->file);

@@ -73,7 +73,7 @@ done
 awk 'BEGIN { for (i = 0; i < 6; i++) for (j = 0; j < 5; j++) for (k = 0; k < 4; k++) print i + 1, j + 1, k + 1, (1 + i) * (2 + j) * (1 + k) }' > e.tns
 awk '{ print $1, $2, $3, 3 * $1 }' e.tns > f.tns
 { printf 'ktensor\n3\n6 5 4\n1\n1\nmatrix\n2\n6 1\n'; seq 1 6; printf 'matrix\n2\n5 1\n'; seq 2 6; printf 'matrix\n2\n4 1\n'; seq 1 4; } > e.ktensor
-{ printf '// written by hand\nktensor // GenTen has such comments\n3\n6 5 4\n1\n1\nfacmatrix\n2\n6 1\n'
+{ printf '// written by hand\n# as lists have\nktensor // GenTen has such comments\n3\n6 5 4\n1\n1\nfacmatrix\n2\n6 1\n'
     awk 'BEGIN { for (i = 1; i <= 6; i++) printf "%.17g\n", log(3 * i) }'; printf 'facmatrix\n2\n5 1\n1\n1\n1\n1\n1\n\n//\nfacmatrix\n2\n4 1\n1\n1\n1\n1\n'; } > f.ktensor
 for t in e f; do "$bin/tshard" build $t.tns --shard 64K -q > build.out; done
 for how in 'e gamma --observed' 'f poisson-log' 'f poisson-log --observed'; do

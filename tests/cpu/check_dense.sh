@@ -69,6 +69,8 @@ same_run name xf.raw:f8:F:9x14x7x11
 "$write_npy" f8F 0.1 xf.npy xf.tns 9 14 7 11
 { echo tensor; echo 4; echo 9 14 7 11; awk '{ print $NF }' xf.tns; } > x.txt
 same_run text x.txt
+{ printf '\n# by hand\n//\n'; awk '{ print $0, NR % 3 ? "" : NR % 2 ? "#" NR : "// " NR }' x.txt; echo '# end'; } > comments.txt
+same_run comments comments.txt
 for name in raw rawf name text; do
     same_fits npy.json $name.json 1e-12
 done

@@ -11,7 +11,7 @@
 
 #include "format/arrays/array_name.h"
 
-#define HEAD_BYTES 16
+#define HEAD_BYTES 4096 /* comments may be before the first word of text */
 
 static int is_npy(const char *name, const uint8_t *head, size_t n)
 {
@@ -19,10 +19,22 @@ static int is_npy(const char *name, const uint8_t *head, size_t n)
     return n >= 6 && memcmp(head, "\x93NUMPY", 6) == 0;
 }
 
+static int is_comment(const uint8_t *at, size_t n)
+{
+    return at[0] == '#' || (n > 1 && at[0] == '/' && at[1] == '/');
+}
+
 static int is_text(const char *name, const uint8_t *head, size_t n)
 {
+    size_t at = 0;
     (void)name;
-    return n >= 7 && memcmp(head, "tensor", 6) == 0 && isspace(head[6]);
+    while (at < n && (isspace(head[at]) || is_comment(head + at, n - at))) {
+        const int all = !isspace(head[at]);
+        while (all && at + 1 < n && head[at] != '\n')
+            at++;
+        at++;
+    }
+    return n - at >= 7 && memcmp(head + at, "tensor", 6) == 0 && isspace(head[at + 6]);
 }
 
 static int is_hdf5(const char *name, const uint8_t *head, size_t n)

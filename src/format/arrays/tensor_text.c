@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reads dense tensors in the text format of Tensor Toolbox and pyttb: "tensor", the order, the
- * sizes, and all cells, the first index changing fastest. They become arrays in memory. */
+ * sizes, and all cells, the first index changing fastest. They become arrays in memory. As in lists
+ * of nonzeros, a '#' or '//' at the start of a word begins a comment. */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/machine/bigmem.h"
 #include "base/num.h"
 #include "format/arrays/dense.h"
@@ -27,15 +29,33 @@ static int refuse(const struct text *t, const char *sentence, const char *word)
                    word != NULL ? " '" : "", word != NULL ? word : "", word != NULL ? "'" : "");
 }
 
+/* Reads up to the next word that is not in a comment. Returns its first character, or EOF. */
+static int skip_blanks(struct text *t)
+{
+    int c, next = 0;
+    for (;;) {
+        do {
+            c = getc_unlocked(t->file);
+            t->line += c == '\n';
+        } while (c != EOF && isspace(c));
+        if (c == '/' && (next = getc_unlocked(t->file)) != '/') {
+            ungetc(next, t->file); /* of EOF it does nothing */
+            return c;
+        }
+        if (c != '#' && c != '/')
+            return c;
+        do
+            c = getc_unlocked(t->file);
+        while (c != EOF && c != '\n');
+        t->line += c == '\n';
+    }
+}
+
 /* Reads the next word. Sets *n to its length, 0 at the end of the file. */
 static int next_word(struct text *t, char ret[MOST_CHARS], uint32_t *n)
 {
-    int c;
+    int c = skip_blanks(t);
     *n = 0;
-    do {
-        c = getc_unlocked(t->file);
-        t->line += c == '\n';
-    } while (c != EOF && isspace(c));
     for (; c != EOF && !isspace(c); c = getc_unlocked(t->file)) {
         if (*n + 1 == MOST_CHARS)
             return refuse(t, "a word that is too long for a number", NULL);
@@ -96,7 +116,7 @@ static int take_cells(struct text *t, uint64_t n_cells, double *cell)
             return refuse(t, "the sizes say that all cells are read, but there is", word);
         if (i == n_cells)
             break;
-        cell[i] = strtod(word, &end);
+        cell[i] = ts_strtod(word, &end);
         if (*end != '\0')
             rc = refuse(t, "not a number:", word);
     }
