@@ -1212,7 +1212,7 @@ typedef struct {
  * factors and two cores of rank^order numbers.
  *
  *   returns  0, or the code of a failure
- *   errors   TS_ERR_ARGUMENT (shapes differ, or a dense or weighted tensor), TS_ERR_LIMIT (the core
+ *   errors   TS_ERR_ARGUMENT (shapes differ, a weighted tensor, a NaN cell), TS_ERR_LIMIT (the core
  *            is too large), TS_ERR_STOPPED, and errors of reading the tensor
  */
 TS_API int ts_cpd_core(const ts_cpd *c, const ts_tensor *t, const ts_session_conf *conf,

@@ -168,9 +168,7 @@ static int core(const ts_cpd *c, const ts_tensor *t, const ts_session_conf *conf
                 struct ts_core *ret, struct ts_err *err)
 {
     struct ts_core_conf cc = { .tensor = t, .model = c, .stop = conf->stop };
-    int rc = ts_tensor_is_sparse(t, "a core consistency is", err);
-    if (rc == 0)
-        rc = ts_tensor_is_unweighted(t, "a core consistency", err);
+    int rc = ts_tensor_is_unweighted(t, "a core consistency", err);
     if (rc == 0)
         rc = ts_threads_get(conf->threads, 0, &cc.threads, err);
     return rc == 0 ? ts_core_run(&cc, ret, err) : rc;

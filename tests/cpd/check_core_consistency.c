@@ -9,6 +9,7 @@
 
 #include "base/rng.h"
 #include "cpd/judge/core_consistency.h"
+#include "format/arrays/dense.h"
 #include "tests/support/run_suite.h"
 #include "tests/format/tsh_writer.h"
 
@@ -218,6 +219,53 @@ static struct test_coo every_cell(const uint64_t dim[3])
     return x;
 }
 
+/* A dense tensor of all cells, in both orders of the array. An unknown cell is refused. */
+START_TEST(cores_of_arrays)
+{
+    static const uint64_t dim[3] = { 9, 8, 7 };
+    const struct test_tsh_conf conf = { .kind = TS_VALUE_F64 };
+    struct test_coo x = every_cell(dim);
+    double *cells = malloc(x.nnz * sizeof *cells);
+    struct ts_dense_array array = { .path = "x",
+                                    .memory = cells,
+                                    .type = TS_CELL_F64,
+                                    .fortran = _i,
+                                    .order = 3,
+                                    .dim = { 9, 8, 7 },
+                                    .slab_bytes = 1000 };
+    const uint64_t step[2][3] = { { 56, 7, 1 }, { 1, 9, 72 } };
+    struct ts_core_conf c = { .threads = 1 };
+    struct ts_tensor *t = NULL;
+    struct ts_kruskal *k;
+    struct ts_core found;
+    struct ts_err err;
+    double want, normalised;
+    for (uint64_t n = 0; n < x.nnz; n++) {
+        uint64_t at = 0;
+        for (uint32_t m = 0; m < 3; m++)
+            at += x.idx[m][n] * step[_i][m];
+        cells[at] = x.val[n] = n % 5 == 0 ? 0 : ts_init_entry(3, 0, n, 0) - 0.3;
+    }
+    ck_assert_int_eq(ts_dense_open(&array, &t, NULL), 0);
+    k = random_model(t, 4, 6);
+    want = twin(&x, &conf, k, &normalised);
+    for (uint32_t threads = 1; threads <= 3; threads += 2) {
+        found = core_of(t, k, threads);
+        ck_assert_double_eq_tol(found.consistency, want, 1e-10 * (100 + fabs(want)));
+        ck_assert_double_eq_tol(found.normalised, normalised, 1e-9 * (100 + fabs(normalised)));
+    }
+    cells[step[_i][0] + 2 * step[_i][2]] = NAN;
+    c.tensor = t;
+    c.model = k;
+    ck_assert_int_eq(ts_core_run(&c, &found, &err), TS_EARG);
+    ck_assert_ptr_nonnull(strstr(err.text, "x: cell [1, 0, 2] (counted from 0) is NaN"));
+    ts_kruskal_free(k);
+    ts_tensor_close(t);
+    test_coo_free(&x);
+    free(cells);
+}
+END_TEST
+
 /* Every cell of a tensor that is the model: 100; with a component that is twice there, or dead,
  * less. */
 START_TEST(right_and_wrong_models)
@@ -302,6 +350,7 @@ int main(void)
     tcase_set_timeout(tc, 300);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, cores_are_those_of_all_cells, 0, N_SHAPES);
+    tcase_add_loop_test(tc, cores_of_arrays, 0, 2);
     tcase_add_test(tc, right_and_wrong_models);
     tcase_add_test(tc, what_is_refused);
     suite_add_tcase(suite, tc);

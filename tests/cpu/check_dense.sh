@@ -349,10 +349,13 @@ cmp -s u1.cp/model.ktensor given.cp/model.ktensor || bad "--observed for given i
 within "$(sed -n 's/.*"fit":\([^,]*\).*/\1/p' json)" "$(sed -n 's/.*"event":"done","fit":\([^,]*\).*/\1/p' done.json)" 1e-6 ||
     bad "the fit of known cells: $(cat json)"
 refused 'is NaN, the first of' "$bin/tstream" mttkrp u.npy --cpu
-refused 'a core consistency is not possible with a dense tensor; in Python, core_consistency() ' "$bin/tstream" fit --diagnose --cpu one.cp x.npy
-for command in cp plan; do
-    refused 'a core consistency is not possible' "$bin/tstream" $command x.npy --cpu --rank 2,3 --diagnose -o no.cp
-done
+refused 'is NaN: a core consistency here is of arrays whose cells are all known' "$bin/tstream" fit --diagnose --cpu given.cp u.npy
+"$bin/tstream" cp u.npy --cpu --rank 2,3 --diagnose -o no.cp > log 2>&1 && bad "cp --diagnose of unknown cells"
+grep -q 'diagnose is for arrays whose cells are all known' log || bad "cp --diagnose of unknown cells: $(cat log)"
+"$bin/tstream" cp x.npy --cpu --rank 2,3 -i 2 --diagnose -q -o core.cp --json > json || bad "cp --diagnose: $(cat json)"
+[ "$(grep -o '"core_consistency":-*[0-9]' core.cp/models.json | wc -l)" -eq 2 ] || bad "cp --diagnose: $(cat core.cp/models.json)"
+"$bin/tstream" fit --diagnose --cpu --json core.cp/best.r2 x.npy > json || bad "fit --diagnose: $(cat json)"
+grep -q "$(grep -o '"core_consistency":[^,]*' json)" core.cp/models.json || bad "fit --diagnose: $(cat json core.cp/models.json)"
 refused 'the file ends; by its sizes it has 77616 bytes' "$bin/tshard" info short.raw:f8:9x14x7x11
 refused 'by its sizes the file ends here' "$bin/tshard" info x.raw:f8:9x14x7x10
 refused 'cells may be f4' "$bin/tshard" info x.raw:f3:9x14x7x11

@@ -21,22 +21,14 @@ static void count_done(void *ctx, uint64_t nnz)
     tool_progress_update(&p->line, atomic_fetch_add(&p->done_nnz, nnz) + nnz);
 }
 
-int cp_models_has_core(const struct ts_tensor *t, struct ts_err *err)
-{
-    const int rc = ts_tensor_is_sparse(t, "a core consistency is", err);
-    size_t at;
-    if (rc == 0)
-        return ts_tensor_is_unweighted(t, "a core consistency", err);
-    at = strlen(err->text);
-    snprintf(err->text + at, sizeof err->text - at,
-             "; in Python, core_consistency() of a model computes it");
-    return rc;
-}
-
 int cp_models_may_diagnose(const struct cp_args *args, const struct ts_tensor *t,
                            struct ts_err *err)
 {
-    int rc = cp_models_has_core(t, err);
+    int rc = ts_tensor_is_unweighted(t, "a core consistency", err);
+    if (rc == 0 && args->observed && t->dense != NULL)
+        rc = ts_fail(err, TS_EARG,
+                     "--diagnose is for arrays whose cells are all known; in Python, "
+                     "core_consistency() of a model takes others: leave out --diagnose");
     if (rc == 0 && args->observed)
         rc = ts_fail(err, TS_EARG,
                      "--diagnose takes cells that are not listed as zeros, which with --observed "

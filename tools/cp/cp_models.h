@@ -12,9 +12,6 @@
 #include "tools/common/tool.h"
 #include "tools/cp/tstream_cp.h"
 
-/* Returns 0, or TS_EARG if core consistencies of this tensor are not supported. */
-int cp_models_has_core(const struct ts_tensor *t, struct ts_err *err);
-
 /* Checks before the run whether --diagnose is possible. */
 int cp_models_may_diagnose(const struct cp_args *args, const struct ts_tensor *t,
                            struct ts_err *err);

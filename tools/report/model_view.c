@@ -210,7 +210,8 @@ static int open_model(const struct ts_cmd *cmd, const char *model, const char *t
     else
         rc = tstream_operand(model, ".cp", "decomposition", &path, err);
     if (rc == 0)
-        rc = path == NULL ? ts_fail(err, TS_ENOMEM, "out of memory") : open_recorded(path, v, &fault, err);
+        rc = path == NULL ? ts_fail(err, TS_ENOMEM, "out of memory")
+                          : open_recorded(path, v, &fault, err);
     if (rc == 0 && fault.code != 0 && tool_ranks_speaks())
         tool_note(cmd, "%s; the history of the run is left out", fault.text);
     free(path);

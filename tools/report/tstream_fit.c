@@ -153,7 +153,7 @@ static int diagnose(const struct ts_cmd *cmd, const struct fit_args *args, const
     struct ts_model *model = NULL;
     int rc = ts_threads_get(args->threads, 0, &conf.threads, err);
     if (rc == 0)
-        rc = ts_tensor_open(path, &tensor, err);
+        rc = ts_tensor_open_any(path, &tensor, err);
     if (rc == 0)
         rc = ts_model_open(args->model, &model, err);
     if (rc == 0)
@@ -201,7 +201,7 @@ static int plan(struct ts_engine_conf *ec, const struct ts_model *model, int dia
     ec->only_mode = (int)ts_exact_fit_mode(t);
     ec->own_bytes = ts_exact_fit_bytes(t, model);
     *known = ts_known_fit_wanted(t);
-    rc = diagnose ? cp_models_has_core(t, err) : 0;
+    rc = diagnose ? ts_tensor_is_unweighted(t, "a core consistency", err) : 0;
     ts_tensor_close(t);
     return rc;
 }
@@ -321,7 +321,7 @@ static int open_and_compute(const struct ts_cmd *cmd, const void *parsed, const 
         rc = plan(&ec, model, args->diagnose, &known, err);
     if (rc == 0 && !known)
         rc = ts_engine_open(&ec, &e, err);
-    if (rc == TS_EARG && e.tensor == NULL && !args->diagnose &&
+    if (rc == TS_EARG && e.tensor == NULL &&
         ts_tensor_is_array(path)) { /* perhaps because cells are NaN */
         struct ts_err other;
         known = compute_known(cmd, args, path, model, &progress, &o, &other) == 0;
@@ -398,8 +398,8 @@ const struct ts_cmd tstream_fit = {
         "of the rank. Weights are divided equally among the modes.\n\n"
         "Near 100 % the components are separate and not too many. Near 0 or far below, the rank "
         "is too high, or the tensor does not have this form. Unlisted cells are zeros here as "
-        "well, so even a useful model of noisy counts has a low value. --diagnose needs memory "
-        "for a second set of factors in float64 and runs on CPU cores. It costs rank operations "
+        "well, so even a useful model of noisy counts has a low value. All cells of a dense tensor "
+        "must be known. --diagnose needs memory for a second set of factors in float64 and runs on CPU cores. It costs rank operations "
         "for each nonzero, rank^2 for each fibre, and rank^modes for each slice of the mode with "
         "the fewest slices.",
     .examples =

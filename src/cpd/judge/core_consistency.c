@@ -15,11 +15,15 @@
 #include "base/setting.h"
 #include "base/stop.h"
 #include "cpd/rows/symm.h"
+#include "format/arrays/dense.h"
 #include "format/walk.h"
 #include "model/kruskal_sums.h"
+#include "stream/feed/slabs.h"
 
-#define LONE_ADDS 65536 /* a loop of fewer additions runs on one thread */
-#define NO_ROW    UINT64_MAX
+#define LONE_ADDS  65536 /* a loop of fewer additions runs on one thread */
+#define NO_ROW     UINT64_MAX
+#define CELLS      1024                 /* of an array, added at a time */
+#define SLAB_BYTES (UINT64_C(64) << 20) /* memory for slabs */
 
 struct core {
     const struct ts_core_conf *conf;
@@ -52,6 +56,12 @@ int ts_core_check(uint32_t order, uint32_t rank, struct ts_err *err)
                    rank, order, entries, (double)TS_CORE_ENTRIES, most);
 }
 
+/* Returns the number of used slices of a mode. */
+static uint64_t used_rows(const struct ts_tensor *t, uint32_t mode)
+{
+    return t->dense != NULL ? t->mode[mode].disk.dim : t->mode[mode].disk.n_rows;
+}
+
 /* ---- pseudo-inverses ---- */
 
 /* Whether the rows of the model's mode are the tensor's used slices (1), or rows of all indices or
@@ -59,12 +69,12 @@ int ts_core_check(uint32_t order, uint32_t rank, struct ts_err *err)
 static int has_used_rows(const struct core *c, uint32_t mode)
 {
     const struct ts_kruskal *k = c->conf->model;
-    const struct ts_disk_mode *disk = &c->conf->tensor->mode[mode].disk;
+    const struct ts_tensor *t = c->conf->tensor;
     if (k->index[mode] != NULL)
-        return k->index[mode][k->n_rows[mode] - 1] < disk->dim ? 0 : -1;
-    if (k->n_rows[mode] == disk->dim)
+        return k->index[mode][k->n_rows[mode] - 1] < t->mode[mode].disk.dim ? 0 : -1;
+    if (k->n_rows[mode] == t->mode[mode].disk.dim)
         return 0;
-    return k->n_rows[mode] == disk->n_rows ? 1 : -1;
+    return k->n_rows[mode] == used_rows(t, mode) ? 1 : -1;
 }
 
 /* Sets gram to the Gram matrix of columns that are scaled to about 1: column p of the model times
@@ -108,14 +118,14 @@ static int invert(struct core *c, uint32_t mode, double *gram, double *ret, stru
 static int fill_inverse(struct core *c, uint32_t mode, const double *w, struct ts_err *err)
 {
     const struct ts_tensor *t = c->conf->tensor;
-    const uint64_t n_rows = t->mode[mode].disk.n_rows;
+    const uint64_t n_rows = used_rows(t, mode);
     const uint32_t rank = c->rank;
     const int used = has_used_rows(c, mode);
     double *row = malloc((size_t)c->threads * rank * sizeof *row);
     uint64_t *index = NULL;
-    int rc = row == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for rows")
-             : used      ? 0
-                         : ts_tensor_rows(t, mode, &index, err);
+    int rc = row == NULL                ? ts_fail(err, TS_ENOMEM, "out of memory for rows")
+             : used || t->dense != NULL ? 0
+                                        : ts_tensor_rows(t, mode, &index, err);
     if (rc == 0) {
 #pragma omp parallel for num_threads(c->threads) if (n_rows * rank * rank > LONE_ADDS)
         for (uint64_t i = 0; i < n_rows; i++) {
@@ -163,7 +173,7 @@ static void share_weights(struct core *c)
 
 static void scale_inverse(struct core *c, uint32_t mode)
 {
-    const uint64_t n_rows = c->conf->tensor->mode[mode].disk.n_rows;
+    const uint64_t n_rows = used_rows(c->conf->tensor, mode);
     for (uint64_t i = 0; i < n_rows; i++)
         for (uint32_t r = 0; r < c->rank; r++) {
             const int flip = mode == 0 && c->conf->model->weight[r] < 0;
@@ -250,17 +260,66 @@ static uint32_t choose_mode(const struct ts_tensor *t)
     return mode;
 }
 
-static int sum_core(struct core *c, struct ts_err *err)
+static int sum_nonzeros(struct core *c, struct ts_err *err)
+{
+    /* `rows` stays NULL, so each nonzero comes with row numbers of used slices, not with indices */
+    const struct ts_walk walk = { .tensor = c->conf->tensor, .mode = choose_mode(c->conf->tensor) };
+    for (uint32_t l = 0; l < c->order; l++)
+        c->level[l] = (uint8_t)walk.tensor->mode[walk.mode].disk.level[l];
+    return ts_walk_all(&walk, 1, add_nonzeros, c, c->conf->stop, err);
+}
+
+/* Adds the cells of a slab as nonzeros in the order of the array. */
+static int add_slab(struct core *c, const struct ts_slab_view *v, struct ts_err *err)
+{
+    const struct ts_dense *d = c->conf->tensor->dense;
+    const uint64_t first = v->part.row * d->inner + v->part.col, n = v->part.rows * v->part.cols;
+    uint64_t index[CELLS * TS_DENSE_MAX_ORDER];
+    double value[CELLS];
+    int rc = 0;
+    for (uint64_t at = 0; at < n && rc == 0; at += CELLS) {
+        const uint64_t some = n - at < CELLS ? n - at : CELLS;
+        ts_dense_get_f64(d, v->cells, at, some, value);
+        for (uint64_t i = 0; i < some; i++) {
+            uint64_t *of = index + i * c->order;
+            char text[TS_DENSE_INDEX_CHARS];
+            ts_dense_index(d, first + at + i, of);
+            if (!isnan(value[i]))
+                continue;
+            ts_dense_index_text(d, first + at + i, text);
+            return ts_fail(err, TS_EARG,
+                           "%s: cell %s (counted from 0) is NaN: a core consistency here is of "
+                           "arrays whose cells are all known",
+                           d->array.path, text);
+        }
+        rc = add_nonzeros(c, 0, some, index, value, err);
+    }
+    return rc;
+}
+
+static int sum_cells(struct core *c, struct ts_err *err)
 {
     const struct ts_tensor *t = c->conf->tensor;
-    /* `rows` stays NULL, so each nonzero comes with row numbers of used slices, not with indices */
-    const struct ts_walk walk = { .tensor = t, .mode = choose_mode(t) };
+    const struct ts_slabs_conf conf = { .tensor = t,
+                                        .host_bytes = SLAB_BYTES,
+                                        .stop = c->conf->stop };
+    struct ts_slabs *slabs = NULL;
+    struct ts_slab_view v;
+    int rc = ts_slabs_new(&conf, &slabs, err);
+    for (uint32_t l = 0; l < c->order; l++)
+        c->level[l] = (uint8_t)t->dense->layout[l];
+    while (rc == 0 && (rc = ts_slabs_next(slabs, &v, err)) > 0)
+        rc = add_slab(c, &v, err);
+    ts_slabs_free(slabs);
+    return rc;
+}
+
+static int sum_core(struct core *c, struct ts_err *err)
+{
     int rc;
-    for (uint32_t l = 0; l < c->order; l++) {
-        c->level[l] = (uint8_t)t->mode[walk.mode].disk.level[l];
+    for (uint32_t l = 0; l < c->order; l++)
         c->at[l] = NO_ROW;
-    }
-    rc = ts_walk_all(&walk, 1, add_nonzeros, c, c->conf->stop, err);
+    rc = c->conf->tensor->dense != NULL ? sum_cells(c, err) : sum_nonzeros(c, err);
     for (uint32_t l = c->order - 1; rc == 0 && l-- > 0 && c->at[l] != NO_ROW;)
         fold(c, l);
     return rc;
@@ -333,7 +392,7 @@ static int core_new(struct core *c, struct ts_err *err)
     }
     c->sum_bytes = entries * sizeof(double);
     for (uint32_t m = 0; m < c->order; m++)
-        c->inverse_bytes[m] = c->conf->tensor->mode[m].disk.n_rows * c->rank * sizeof(double);
+        c->inverse_bytes[m] = used_rows(c->conf->tensor, m) * c->rank * sizeof(double);
     rc = check_memory(c, err);
     if (rc == 0)
         rc = ts_bigmem_new(c->sum_bytes, "a core", (void **)&c->sum[0], err);

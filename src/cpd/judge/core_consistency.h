@@ -16,12 +16,13 @@
  * G is summed over the nonzeros (Papalexakis and Faloutsos, ICASSP 2015). A copy of the tensor has
  * them sorted by one mode, then by another, and so on. Nonzeros that agree in the first modes of
  * this order are a group. A row of a pseudo-inverse is multiplied in at the end of each group. So a
- * nonzero costs `rank` additions, a fibre rank^2, a slice rank^order.
+ * nonzero costs `rank` additions, a fibre rank^2, a slice rank^order. The cells of a dense tensor
+ * are nonzeros in the order of the array; unknown cells (NaN) are refused.
  *
  *   owner    the caller owns tensor and model
  *   threads  one calls; sums of slices are shared among conf->threads
- *   errors   0 or a negative ts_code: that of a failed read, TS_EARG if shapes differ, TS_ELIMIT if
- *            the core is too large or memory too small
+ *   errors   0 or a negative ts_code: that of a failed read, TS_EARG if shapes differ or a cell is
+ *            NaN, TS_ELIMIT if the core is too large or memory too small
  *   memory   a float64 copy of the factors, and two cores
  *   bits     results do not depend on threads
  */
