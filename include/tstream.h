@@ -99,6 +99,11 @@ typedef struct ts_tensor ts_tensor;
  * tensor: ts_each, ts_cursor_open, ts_build_copy and ts_build_select. So do losses other than least
  * squares.
  *
+ * Of a tensor that tshard append made longer, the first to open it merges the segments. This takes
+ * as long as a build from a tensor, and the memory of ts_build_conf.memory 0. It also waits while
+ * another process changes the tensor. The result is put beside the segments. If this user does not
+ * own the tensor, it is put in $TMPDIR or /tmp, and removed by ts_close.
+ *
  *   returns  the tensor, NULL on failure
  *   owner    the caller, until ts_close
  *   errors   TS_ERR_IO, TS_ERR_FORMAT (not a tensor, or damaged), TS_ERR_MEMORY, TS_ERR_BUSY (it is

@@ -17,7 +17,8 @@ static const char description[] =
 static const struct tool_entry files[] = {
     { "NAME.tsh",
       "A tensor: a directory with an index and, for each mode, a copy of the nonzeros sorted for "
-      "it. It holds no absolute path and can be moved.",
+      "it. It holds no absolute path and can be moved. After an append it has a directory for each "
+      "segment.",
       NULL },
     { "NAME.tsh.building",
       "The same during a build, with temporary files unless --tmp names another directory. A "
@@ -61,6 +62,9 @@ static const struct tool_entry related[] = {
     { "part", "tshard-verify tstream-cp", NULL },
     { "select", "tshard-split tshard-info tstream-cp", NULL },
     { "gen", "tshard-build tstream-cp tstream-compare", NULL },
+    { "append", "tshard-build tshard-undo tshard-compact tshard-info", NULL },
+    { "undo", "tshard-append tshard-info", NULL },
+    { "compact", "tshard-append tstream-cp", NULL },
     { 0 },
 };
 
@@ -87,19 +91,29 @@ int tshard_open_any(const char *operand, struct ts_tensor **ret, struct ts_err *
                                        : tshard_open(operand, ret, err);
 }
 
+char *tshard_segmented(const char *operand)
+{
+    char *path = tool_operand(operand, ".tsh");
+    struct ts_segments *s = NULL;
+    const int listed = path != NULL && !ts_tensor_is_array(path) &&
+                       ts_segments_open(path, &s, NULL) == 0 && s->listed;
+    ts_segments_close(s);
+    if (!listed) {
+        free(path);
+        return NULL;
+    }
+    return path;
+}
+
 int tshard_run(int argc, char **argv)
 {
-    static const struct ts_cmd *const cmds[] = { &tshard_build_cmd,
-                                                 &tshard_plan_cmd,
-                                                 &tshard_info_cmd,
-                                                 &tshard_verify_cmd,
-                                                 &tshard_export_cmd,
-                                                 &tshard_split_cmd,
-                                                 &tshard_index_cmd,
-                                                 &tshard_part_cmd,
-                                                 &tshard_select_cmd,
-                                                 &tshard_gen_cmd,
-                                                 NULL };
+    static const struct ts_cmd *const cmds[] = { &tshard_build_cmd,   &tshard_plan_cmd,
+                                                 &tshard_info_cmd,    &tshard_verify_cmd,
+                                                 &tshard_export_cmd,  &tshard_split_cmd,
+                                                 &tshard_index_cmd,   &tshard_part_cmd,
+                                                 &tshard_select_cmd,  &tshard_gen_cmd,
+                                                 &tshard_append_cmd,  &tshard_undo_cmd,
+                                                 &tshard_compact_cmd, NULL };
     static const char *const other[] = { "cp",     "fit",     "status",  "top",
                                          "report", "compare", "predict", "score",
                                          "mttkrp", "devices", "bench",   NULL };

@@ -16,6 +16,9 @@ extern const struct ts_cmd tshard_index_cmd;
 extern const struct ts_cmd tshard_part_cmd;
 extern const struct ts_cmd tshard_select_cmd;
 extern const struct ts_cmd tshard_gen_cmd;
+extern const struct ts_cmd tshard_append_cmd;
+extern const struct ts_cmd tshard_undo_cmd;
+extern const struct ts_cmd tshard_compact_cmd;
 
 /* Runs tshard, without what only several processes need. Returns the exit status. */
 int tshard_run(int argc, char **argv);
@@ -26,13 +29,16 @@ int tshard_open(const char *operand, struct ts_tensor **ret, struct ts_err *err)
 int tshard_open_any(const char *operand, struct ts_tensor **ret,
                     struct ts_err *err); /* or a dense one */
 
-/* Shared by tshard build and tshard plan: the options, and a command line made of them. */
+/* Shared by tshard build, plan and append: the options, and a command line made of them. */
 struct tshard_build_job {
     const void *args; /* for tool_json_options */
     struct ts_build_options *o;
+    struct ts_table_plan *plan; /* of append: what was said of tables */
+    uint64_t said;              /* of append: bits of enum ts_kept_id */
     const char *const *paths;
     uint32_t n_paths;
     int json;
+    int quiet, repeat; /* of append */
     struct tool_progress *progress;
 };
 typedef int tshard_build_fn(const struct ts_cmd *cmd, const struct tshard_build_job *job,
@@ -47,5 +53,12 @@ extern const unsigned char tshard_build_section[];
 /* Parses, completes the options, calls fn, which returns 0 or a negative ts_code, and returns the
  * exit status. */
 int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard_build_fn *fn);
+
+/* The same for append: o->out is the tensor, the first operand, and the paths are the others. */
+extern const struct ts_opt tshard_append_opts[];
+int tshard_append_command(const struct ts_cmd *cmd, int argc, char **argv, tshard_build_fn *fn);
+
+/* Of a tensor of several segments: its path, malloc'ed, or NULL for any other operand. */
+char *tshard_segmented(const char *operand);
 
 #endif

@@ -121,8 +121,8 @@ int tstream_run(int argc, char **argv)
         .see_also = "tshard",
         .options_page = settings_page,
     };
-    static const char *const other[] = { "build", "verify", "index",  "gen",
-                                         "split", "part",   "select", NULL };
+    static const char *const other[] = { "build",  "verify", "index", "gen",     "split", "part",
+                                         "select", "append", "undo",  "compact", NULL };
     tool_sibling("tshard", other);
     return tool_main(&program, argc, argv);
 }

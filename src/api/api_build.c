@@ -17,8 +17,6 @@
 #include "format/tensor_kind.h"
 #include "format/walk.h"
 
-#define SHARD_BYTES (UINT64_C(4) << 20) /* the default of tshard build */
-
 #define WEIGHTS_ARE_FLOAT32 "values of cells with weights are float32, not float64"
 
 /* A build that a program requests, with its functions for progress and notes. */
@@ -143,9 +141,10 @@ static int take_conf(const ts_build_conf *given, struct request *r, struct ts_er
                                     .note_arg = r };
     r->phase = 0;
     rc = take_modes(r, err);
-    return rc == 0 ? ts_build_budget(c->memory, c->shard_bytes > 0 ? c->shard_bytes : SHARD_BYTES,
-                                     c->threads, o, err)
-                   : rc;
+    return rc == 0
+               ? ts_build_budget(c->memory, c->shard_bytes > 0 ? c->shard_bytes : TS_BUILD_SHARD,
+                                 c->threads, o, err)
+               : rc;
 }
 
 static void tell(const struct request *r, const struct ts_api *a,

@@ -8,16 +8,39 @@
 #include "base/num.h"
 #include "base/setting.h"
 #include "base/machine/threads.h"
+#include "build/append.h"
+#include "build/room/build_budget.h"
+#include "format/segments.h"
 #include "format/shard.h"
 #include "format/tensor.h"
 #include "format/tensor_kind.h"
 #include "format/walk.h"
 #include "stream/cells_norm.h"
 
+/* Programs say nothing of the memory of this build, so it has the default of tshard build. */
+static int merge(const char *path, struct ts_tensor **outside, struct ts_err *err)
+{
+    struct ts_append_report report;
+    struct ts_build_options o = { 0 };
+    struct ts_err why;
+    int rc = ts_build_budget(0, TS_BUILD_SHARD, 0, &o, &why);
+    o.shard_bytes = 0;
+    o.tmp = getenv("TMPDIR");
+    if (o.tmp != NULL && *o.tmp == '\0')
+        o.tmp = NULL;
+    if (rc == 0)
+        rc = ts_append_merge(path, &o, &report, outside, &why);
+    return rc == 0 ? 0
+                   : ts_fail(err, rc,
+                             "%s: its segments cannot be merged, which reading needs: %s", path,
+                             why.text);
+}
+
 ts_tensor *ts_open(const char *path, ts_error *err)
 {
     struct ts_tensor *t = NULL;
     struct ts_api a;
+    ts_segments_set_merger(merge, 0);
     ts_api_begin(&a);
     ts_api_end(&a, ts_tensor_open_any(path, &t, &a.err), err);
     return t;

@@ -123,10 +123,13 @@
 /* the file of these sums: ts_tensor_sums_read, ts_cell_sum_text */
 #include "format/tensor_sums.h"
 /* options with which a tensor was built: ts_kept_read, ts_kept_free, ts_kept_key, ts_kept_of_mode,
- * ts_kept_count */
+ * ts_kept_count, ts_kept_by_option */
 #include "format/kept.h"
 /* the shards in this part of a tensor: ts_part_has */
 #include "format/part.h"
+/* segments that were appended: ts_segments_open, ts_segments_close, ts_segments_tensor,
+ * ts_segments_follows, ts_segments_merged, ts_segments_set_merger */
+#include "format/segments.h"
 /* blocks of a shard: ts_shard_decode, ts_shard_block */
 #include "format/shard.h"
 /* codes in a block: ts_header_codes, ts_weight_of_code, ts_block_weights, ts_block_check_padding */
@@ -143,6 +146,8 @@
 #include "build/build.h"
 /* functions of values, as text: ts_transform_parse */
 #include "build/kept_text.h"
+/* changes of a tensor: ts_append_paths, ts_append_undo, ts_append_merge, ts_append_compact */
+#include "build/append.h"
 /* checks the directory of a build: ts_build_dir_check */
 #include "build/build_dir.h"
 /* copies some shards of a tensor: ts_part_write, ts_part_shard_bytes */

@@ -39,6 +39,13 @@ struct ts_build_step {
 
 struct ts_comm;
 struct ts_kept;
+struct ts_tensor;
+
+/* What a build takes over from the builds that made its input. */
+struct ts_build_carried {
+    uint64_t input_nnz, n_duplicates, n_zeros; /* as in the header of the index */
+    struct ts_cell_sum records;                /* as in the file of sums */
+};
 
 struct ts_build_options {
     const char *out; /* the directory to make */
@@ -66,6 +73,10 @@ struct ts_build_options {
     uint64_t dim[TS_MAX_ORDER];
     uint32_t n_names; /* number of entries of mode_name: 0, or the order */
     const char *mode_name[TS_MAX_ORDER];
+
+    /* A tensor that the nonzeros of files are appended to; NULL: none. Names and times go on from
+     * its labels, and sizes are at least its own. */
+    const struct ts_tensor *after;
 
     /* how tables are read; NULL: the first bytes of a file tell its kind */
     const struct ts_table_plan *table;
@@ -142,6 +153,7 @@ struct ts_build_report {
 #define TS_BUILD_MIN_MEMORY (UINT64_C(32) << 20)
 #define TS_BUILD_MIN_SHARD  (UINT64_C(64) << 10)
 #define TS_BUILD_MAX_SHARD  (UINT64_C(256) << 20)
+#define TS_BUILD_SHARD      (UINT64_C(4) << 20) /* the default */
 
 /* Builds from files: text, tables or binary files. The beginning of the first file tells which. A
  * path "-" is standard input. */
@@ -164,9 +176,15 @@ int ts_build_source(const struct ts_build_options *o, uint32_t order,
  * names, labels and the first index are those of the tensor, and the options for files are ignored.
  * value_bytes should be those of its values. `weights` must tell whether it has weights. If it
  * keeps several nonzeros of a cell, o must do so, too. */
-struct ts_tensor;
 struct ts_pick;
 int ts_build_tensor(const struct ts_build_options *o, const struct ts_tensor *t,
                     const struct ts_pick *pick, struct ts_build_report *ret, struct ts_err *err);
+
+/* Builds one tensor of all segments. Values of a cell are added. o->value_bytes, zeros and weights
+ * should be those of the segments. Sizes, names, labels and the first index are those of the last
+ * one. */
+struct ts_segments;
+int ts_build_segments(const struct ts_build_options *o, const struct ts_segments *list,
+                      struct ts_build_report *ret, struct ts_err *err);
 
 #endif

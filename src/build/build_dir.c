@@ -10,15 +10,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/files/atomic_names.h"
 #include "base/files/atomic_out.h"
 #include "base/setting.h"
 #include "base/files/fd.h"
+#include "build/build_access.h"
+#include "format/file_read.h"
 #include "format/layout.h"
 #include "format/part.h"
 
 struct ts_build_dir {
     struct ts_atomic_dir *dir; /* NULL: another rank's, and this is its path */
     char *path;
+    int like; /* 1: it gets the access of the tensor whose place it takes */
+    struct ts_build_access access;
 };
 
 const char *ts_build_dir_path(const struct ts_build_dir *d)
@@ -48,14 +53,24 @@ static int is_file(int dir, const char *name)
     return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
 }
 
+/* A file that was removed while it is read has such a name on NFS, until its last reader closes
+ * it. */
+static int is_nfs_rest(const char *name)
+{
+    return strncmp(name, ".nfs", 4) == 0 && strlen(name) >= 16 &&
+           strspn(name + 4, "0123456789abcdef") == strlen(name + 4);
+}
+
 /* The files of a complete tensor are known by their first bytes. Shard files have none of their
  * own; they are known by the index beside them. */
-static enum ts_atomic_kind kind_of(int dir, const char *name, int whole)
+static enum ts_atomic_kind kind_of_file(int dir, const char *name, int whole)
 {
     const char *magic = NULL;
     unsigned mode;
     char kind[16];
     int end = 0, ours;
+    if (is_nfs_rest(name))
+        return TS_ATOMIC_OURS;
     if (strcmp(name, TS_INDEX_NAME) == 0)
         magic = TS_INDEX_MAGIC;
     else if (strcmp(name, TS_MODES_NAME) == 0)
@@ -78,6 +93,43 @@ static enum ts_atomic_kind kind_of(int dir, const char *name, int whole)
     if (ours && whole)
         ours =
             magic != NULL ? begins(dir, name, magic) : begins(dir, TS_INDEX_NAME, TS_INDEX_MAGIC);
+    return ours ? TS_ATOMIC_OURS : TS_ATOMIC_FOREIGN;
+}
+
+/* Stops at a name that is not ours. */
+static int is_foreign_file(void *ctx, int dir, const char *name)
+{
+    const int *whole = ctx;
+    if (!*whole && strcmp(name, TS_ATOMIC_LOCK) == 0)
+        return 0; /* of a build that was killed */
+    return kind_of_file(dir, name, *whole) != TS_ATOMIC_OURS;
+}
+
+/* A segment or the tensor of all, or, of a directory that is not complete, the build of one. */
+static int is_segment(const char *name, int whole)
+{
+    unsigned number;
+    int end = 0;
+    if (strncmp(name, TS_MERGED_NAME, strlen(TS_MERGED_NAME)) == 0)
+        end = (int)strlen(TS_MERGED_NAME);
+    else if (sscanf(name, TS_SEGMENT_NAME "%n", &number, &end) != 1)
+        return 0;
+    return name[end] == '\0' || (!whole && strcmp(name + end, TS_BUILDING_SUFFIX) == 0);
+}
+
+static enum ts_atomic_kind kind_of(int dir, const char *name, int whole)
+{
+    struct stat st;
+    int fd, ours;
+    if (!is_segment(name, whole))
+        return kind_of_file(dir, name, whole);
+    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
+        return TS_ATOMIC_OURS; /* the link goes when the tensor is replaced, not what it leads to */
+    fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return TS_ATOMIC_FOREIGN;
+    ours = ts_atomic_walk(fd, is_foreign_file, &whole) == 0;
+    close(fd);
     return ours ? TS_ATOMIC_OURS : TS_ATOMIC_FOREIGN;
 }
 
@@ -146,6 +198,123 @@ int ts_build_dir_write(const struct ts_build_dir *d, const char *name, const voi
     return rc;
 }
 
+/* ------------------------------------------------------------------ files of another tensor */
+
+#define PIECE ((size_t)1 << 20) /* bytes that are copied at a time */
+
+struct taking {
+    int to;
+    const char *from_path, *to_path;
+    struct ts_err *err;
+    int rc;
+};
+
+static int copy_file(const struct taking *k, int from, const char *name)
+{
+    char *path = NULL, *piece = malloc(PIECE);
+    const int in = openat(from, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    const int out = openat(k->to, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    uint64_t n = 0;
+    struct stat st;
+    int rc = 0;
+    if (in >= 0 && out >= 0 && fstat(in, &st) == 0)
+        (void)fchmod(out, st.st_mode & 07777);
+    if (piece == NULL || asprintf(&path, "%s/%s", k->from_path, name) < 0) {
+        path = NULL;
+        rc = ts_no_memory(k->err, name);
+    }
+    if (rc == 0 && in < 0)
+        rc = ts_fail_errno(k->err, TS_EIO, "%s", path);
+    if (rc == 0 && out < 0)
+        rc = ts_fail_errno(k->err, TS_EIO, "%s/%s: cannot create", k->to_path, name);
+    if (rc == 0)
+        rc = ts_file_read_size(in, path, &n, k->err);
+    for (uint64_t at = 0; at < n && rc == 0; at += PIECE) {
+        const size_t now = n - at < PIECE ? (size_t)(n - at) : PIECE;
+        rc = ts_file_read_at(in, path, at, now, piece, k->err);
+        if (rc == 0 && ts_fd_write(out, piece, now, TS_FD_NEXT) < 0)
+            rc = ts_fail_errno(k->err, TS_EIO, "%s/%s: cannot write", k->to_path, name);
+    }
+    if (rc == 0 && fsync(out) != 0)
+        rc = ts_fail_errno(k->err, TS_EIO, "%s/%s: cannot write", k->to_path, name);
+    ts_fd_close(in);
+    ts_fd_close(out);
+    free(piece);
+    free(path);
+    return rc;
+}
+
+static int take_file(void *ctx, int from, const char *name)
+{
+    struct taking *k = ctx;
+    if (is_nfs_rest(name) || kind_of_file(from, name, 1) != TS_ATOMIC_OURS)
+        return 0; /* it has no meaning */
+    if (linkat(from, name, k->to, name, 0) != 0)
+        k->rc = copy_file(k, from, name);
+    return k->rc < 0;
+}
+
+int ts_build_dir_take(const struct ts_build_dir *d, const char *name, int from,
+                      const char *from_path, struct ts_err *err)
+{
+    struct taking k = { .to = ts_atomic_dir_fd(d->dir),
+                        .from_path = from_path,
+                        .to_path = ts_build_dir_path(d),
+                        .err = err };
+    const int top = k.to;
+    if (name != NULL) {
+        k.to = mkdirat(top, name, 0777) == 0
+                   ? openat(top, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                   : -1;
+        if (k.to < 0)
+            return ts_fail_errno(err, TS_EIO, "%s/%s: cannot create", k.to_path, name);
+    }
+    if (ts_atomic_walk(from, take_file, &k) < 0 && k.rc == 0)
+        k.rc = ts_fail_errno(err, TS_EIO, "%s: cannot be read", from_path);
+    if (k.rc == 0 && fsync(k.to) != 0)
+        k.rc = ts_fail_errno(err, TS_EIO, "%s: cannot be flushed to the disk", k.to_path);
+    if (name != NULL)
+        close(k.to);
+    return k.rc;
+}
+
+struct raising {
+    int to;
+    const char *path;
+    struct ts_err *err;
+    int rc;
+};
+
+static int raise_file(void *ctx, int from, const char *name)
+{
+    struct raising *r = ctx;
+    if (renameat(from, name, r->to, name) != 0)
+        r->rc = ts_fail_errno(r->err, TS_EIO, "%s/%s: cannot be renamed", r->path, name);
+    return r->rc < 0;
+}
+
+int ts_build_dir_raise(const struct ts_build_dir *d, const char *name, struct ts_err *err)
+{
+    struct raising r = { ts_atomic_dir_fd(d->dir), ts_build_dir_path(d), err, 0 };
+    const int from = openat(r.to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (from < 0 || ts_atomic_walk(from, raise_file, &r) < 0)
+        r.rc = r.rc < 0 ? r.rc : ts_fail_errno(err, TS_EIO, "%s/%s: cannot be read", r.path, name);
+    ts_fd_close(from);
+    if (r.rc == 0 && unlinkat(r.to, name, AT_REMOVEDIR) != 0)
+        r.rc = ts_fail_errno(err, TS_EIO, "%s/%s: cannot be removed", r.path, name);
+    return r.rc;
+}
+
+int ts_build_dir_like(struct ts_build_dir *d, int other, const char *path, struct ts_err *err)
+{
+    const int rc = ts_build_access_of(other, path, &d->access, err);
+    if (rc < 0)
+        return rc;
+    d->like = 1;
+    ts_build_access_begin(&d->access, ts_atomic_dir_fd(d->dir));
+    return 0;
+}
+
 int ts_build_dir_sync(const struct ts_build_dir *d, uint32_t order, struct ts_err *err)
 {
     int rc = 0;
@@ -164,5 +333,8 @@ int ts_build_dir_sync(const struct ts_build_dir *d, uint32_t order, struct ts_er
 
 int ts_build_dir_commit(struct ts_build_dir *d, struct ts_err *warn, struct ts_err *err)
 {
-    return ts_atomic_dir_commit(d->dir, warn, err);
+    const int rc = d->like ? ts_build_access_give(&d->access, ts_atomic_dir_fd(d->dir),
+                                                  ts_build_dir_path(d), err)
+                           : 0;
+    return rc == 0 ? ts_atomic_dir_commit(d->dir, warn, err) : rc;
 }

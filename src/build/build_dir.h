@@ -43,6 +43,19 @@ const char *ts_build_dir_path(const struct ts_build_dir *d);
 int ts_build_dir_write(const struct ts_build_dir *d, const char *name, const void *data,
                        size_t bytes, struct ts_err *err);
 
+/* Takes over the files of a complete tensor, whose open directory is `from`, into the directory
+ * `name` of this one, or, if that is NULL, into this one. They become hard links, or copies if the
+ * file system makes none. */
+int ts_build_dir_take(const struct ts_build_dir *d, const char *name, int from,
+                      const char *from_path, struct ts_err *err);
+
+/* Moves the files of a directory `name` in this one up into this one, and removes it. */
+int ts_build_dir_raise(const struct ts_build_dir *d, const char *name, struct ts_err *err);
+
+/* The result gets the owner, group and mode of a complete tensor, whose open directory is `other`
+ * (build_access.h): the directory at once, and all in it with the commit. */
+int ts_build_dir_like(struct ts_build_dir *d, int other, const char *path, struct ts_err *err);
+
 /* Syncs the shards of `order` modes: most of the time of a commit. */
 int ts_build_dir_sync(const struct ts_build_dir *d, uint32_t order, struct ts_err *err);
 

@@ -16,6 +16,9 @@
 #include "source/binary/binary_source.h"
 #include "source/packed/byte_input.h"
 #include "source/synth/synth_source.h"
+#include "format/segments.h"
+#include "format/tensor_sums.h"
+#include "source/segments_source.h"
 #include "source/tensor_source.h"
 #include "source/text/text_input.h"
 #include "source/text/text_kind.h"
@@ -34,6 +37,9 @@ static uint64_t unpack_bytes(const struct ts_build_options *o, const char *const
 static int check_order(const struct ts_build *b, const char *name, struct ts_err *err)
 {
     const struct ts_build_options *o = b->o;
+    if (o->after != NULL && b->order != o->after->order)
+        return ts_fail(err, TS_EARG, "%s: has %" PRIu32 " modes, and %s has %" PRIu32,
+                       o->after->path, o->after->order, name, b->order);
     if (b->order < o->min_order)
         return ts_fail(err, TS_EARG, TS_SET_LABELS " names " TS_NTH_MODE ", but %s has %u modes",
                        o->min_order, name, b->order);
@@ -125,6 +131,8 @@ static int build_text(struct ts_build *b, const char *const paths[], uint32_t n_
     }
     if (rc == 0 && b->table != NULL)
         rc = ts_build_table_sizes(b, rc, err);
+    if (rc == 0 && o->after != NULL)
+        rc = ts_build_after_sizes(b, err);
     if (rc == 0 && ts_build_ranks_writes(b))
         rc = ts_build_check_labels(b, err);
     if (s != NULL) {
@@ -157,6 +165,8 @@ static int build_binary(struct ts_build *b, const char *const paths[], uint32_t 
         memcpy(b->dim, ts_binary_source_dims(s), sizeof b->dim);
         rc = check_order(b, paths[0], err);
     }
+    if (rc == 0 && o->after != NULL)
+        rc = ts_build_after_sizes(b, err);
     if (rc == 0)
         rc = ts_build_kept_check(b, err);
     if (rc == 0 && ts_build_ranks_writes(b))
@@ -357,6 +367,90 @@ static int open_tensor(struct ts_build *b, const struct ts_pick *pick,
     b->beside_bytes =
         ts_tensor_source_least(&conf) > conf.bytes ? ts_tensor_source_least(&conf) : conf.bytes;
     return ts_tensor_source_new(&conf, ret, err);
+}
+
+/* Adds up what the segments hold. Their indices must fit each other. *last is the last one. */
+static int look_at_segments(const struct ts_segments *s, struct ts_build_carried *sum,
+                            uint64_t *nnz, int *has_sums, struct ts_tensor **last,
+                            struct ts_err *err)
+{
+    int rc = 0;
+    *has_sums = 1;
+    for (uint32_t i = 0; i < s->n && rc == 0; i++) {
+        struct ts_tensor_sums sums = { { 0 }, { 0 } };
+        struct ts_tensor *t = NULL;
+        int found;
+        rc = ts_segments_tensor(s, i, &t, err);
+        if (rc == 0 && *last != NULL)
+            rc = ts_segments_follows(*last, t, err);
+        found = rc < 0 ? rc : ts_tensor_sums_read(t, &sums, err);
+        if (rc < 0 || found < 0) {
+            ts_tensor_close(t);
+            return rc < 0 ? rc : found;
+        }
+        *has_sums &= found;
+        *nnz += t->nnz;
+        sum->input_nnz += t->header.input_nnz;
+        sum->n_duplicates += t->header.n_duplicates;
+        sum->n_zeros += t->header.n_zeros;
+        ts_cell_sum_join(&sum->records, &sums.records);
+        ts_tensor_close(*last);
+        *last = t;
+    }
+    return rc;
+}
+
+/* Reads all segments and builds one tensor of them. */
+static int build_listed(struct ts_build *b, const struct ts_segments *list, uint64_t nnz,
+                        uint64_t start, struct ts_err *err)
+{
+    struct ts_segments_source_conf conf = { .segments = list,
+                                            .nnz = nnz,
+                                            .threads = b->memory.threads,
+                                            .bytes = b->o->memory / 8,
+                                            .tmp = b->tmp,
+                                            .stop = b->o->stop };
+    struct ts_segments_source *s = NULL;
+    int rc = ts_segments_source_new(&conf, &s, err);
+    b->beside_bytes = conf.bytes;
+    b->space.read = (struct ts_space){ nnz, nnz };
+    b->space.nnz = (struct ts_space){ 1, nnz };
+    for (uint32_t m = 0; m < b->order; m++)
+        b->space.dim[m].high = b->dim[m];
+    if (rc == 0) {
+        const struct ts_source source = ts_segments_source_as_source(s);
+        rc = ts_build_read(b, &source, err);
+    }
+    ts_segments_source_free(s);
+    return rc == 0 ? ts_build_finish(b, start, err) : rc;
+}
+
+int ts_build_segments(const struct ts_build_options *o, const struct ts_segments *list,
+                      struct ts_build_report *ret, struct ts_err *err)
+{
+    const uint64_t start = ts_clock_ns();
+    const struct ts_pick all = { .side = TS_PICK_ALL };
+    struct ts_build_carried carried = { 0 };
+    struct ts_tensor *first = NULL, *last = NULL;
+    struct ts_build b;
+    uint64_t nnz = 0;
+    int has_sums = 0;
+    int rc = ts_build_init(&b, o, NULL, 0, ret, err);
+    if (rc == 0)
+        rc = ts_segments_tensor(list, 0, &first, err);
+    b.kept_from = first;
+    if (rc == 0)
+        rc = look_at_segments(list, &carried, &nnz, &has_sums, &last, err);
+    if (rc == 0)
+        rc = take_modes(&b, last, &all, err);
+    b.carried = has_sums ? &carried : NULL;
+    if (rc == 0)
+        rc = build_listed(&b, list, nnz, start, err);
+    ret->base = b.base;
+    rc = ts_build_fini(&b, rc, err);
+    ts_tensor_close(first);
+    ts_tensor_close(last);
+    return rc;
 }
 
 int ts_build_tensor(const struct ts_build_options *o, const struct ts_tensor *t,

@@ -147,7 +147,7 @@ static void put_modes(struct keeping *g, const struct ts_build *b, int done)
 static int copy_kept(const struct ts_build *b, struct ts_kept *ret, struct ts_err *err)
 {
     struct ts_kept from;
-    int rc = ts_kept_read(b->from, &from, err);
+    int rc = ts_kept_read(b->kept_from != NULL ? b->kept_from : b->from, &from, err);
     if (rc <= 0)
         return rc;
     /* a row that only newer versions know would be lost */

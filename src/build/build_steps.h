@@ -106,8 +106,10 @@ struct ts_build {
     struct ts_table *table; /* NULL: the input is not a table */
     struct ts_names *names; /* NULL: no mode has names */
     struct ts_label_writer *label[TS_MAX_ORDER];
-    const struct ts_tensor *from;     /* NULL: the input is not a tensor */
-    uint32_t from_mode[TS_MAX_ORDER]; /* mode of `from` that each mode was */
+    const struct ts_build_carried *carried; /* NULL: nothing is taken over */
+    const struct ts_tensor *from;           /* NULL: the input is not a tensor */
+    const struct ts_tensor *kept_from;      /* has the options of the build; NULL: `from` has */
+    uint32_t from_mode[TS_MAX_ORDER];       /* mode of `from` that each mode was */
     struct ts_value_code *code;
     double sum_of_squares;
 
@@ -214,6 +216,13 @@ int ts_build_table_add_label(void *arg, uint32_t mode, const char *name, uint32_
 /* With several ranks, on the rank that has numbered the mode: writes the labels after its last
  * name. */
 int ts_build_table_end_names(struct ts_build *b, uint32_t mode, struct ts_err *err);
+
+/* build_after.c. For o->after: gives its names to b->names before reading; the first bin of its
+ * times, in a mode of times; sizes that are at least its own. */
+int ts_build_after_names(struct ts_build *b, struct ts_err *err);
+int ts_build_after_times(const struct ts_build *b, uint32_t mode, uint64_t *first,
+                         struct ts_err *err);
+int ts_build_after_sizes(struct ts_build *b, struct ts_err *err);
 
 /* build_names.c. Of several ranks, which all have read their parts: tells b->names the indices of
  * all names, and writes these. Ranks agree here. */

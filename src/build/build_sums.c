@@ -77,7 +77,8 @@ int ts_build_sums_written(struct ts_build *b, int rc, struct ts_err *err)
 
 int ts_build_sums_file(const struct ts_build *b, uint64_t index_hash, struct ts_err *err)
 {
-    const struct ts_tensor_sums sums = { b->records, b->cells };
+    const struct ts_tensor_sums sums = { b->carried != NULL ? b->carried->records : b->records,
+                                         b->cells };
     struct ts_disk_sums d;
     ts_tensor_sums_make(&sums, b->order, index_hash, &d);
     return ts_build_dir_write(b->dir, TS_SUMS_NAME, &d, sizeof d, err);

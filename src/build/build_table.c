@@ -42,7 +42,7 @@ int ts_build_table_begin(struct ts_build *b, struct ts_text_source *s, struct ts
 {
     struct ts_names_conf conf = { .order = b->order,
                                   .entry_bytes = ts_build_value_bits(b) / 8,
-                                  .sorted = b->o->sorted_names,
+                                  .sorted = b->o->sorted_names && b->o->after == NULL,
                                   .told = ts_build_comm_many(&b->ranks),
                                   .bytes = ts_build_table_names_bytes(b->o),
                                   .tmp = b->tmp,
@@ -73,7 +73,7 @@ int ts_build_table_begin(struct ts_build *b, struct ts_text_source *s, struct ts
         return rc;
     b->beside_bytes += conf.bytes;
     ts_text_source_names(s, b->names);
-    return 0;
+    return b->o->after != NULL ? ts_build_after_names(b, err) : 0;
 }
 
 /* Returns the buffer of a new note about a mode, and sets `mode` to the mode's name for the text.
@@ -215,6 +215,10 @@ int ts_build_table_sizes(struct ts_build *b, int rc, struct ts_err *err)
             b->dim[m] = b->report->n_names[m] > 0 ? b->report->n_names[m] : 1;
         } else if (field == TS_TABLE_TIME && least[m] < b->dim[m]) {
             b->shift[m] = least[m];
+            if (b->o->after != NULL)
+                rc = ts_build_after_times(b, m, &b->shift[m], err);
+            if (rc < 0)
+                return rc;
             if (least[m] + 1 == b->dim[m] && b->collect.n_read > 1)
                 note_one_bin(b, m, least[m]);
         }

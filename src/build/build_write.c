@@ -194,18 +194,19 @@ int ts_build_write_labels(struct ts_build *b, struct ts_err *err)
 {
     int rc = 0;
     for (uint32_t m = 0; m < b->order && rc == 0; m++) {
+        const struct ts_tensor *from = b->from != NULL ? b->from : b->o->after;
+        const uint32_t from_mode = b->from != NULL ? b->from_mode[m] : m;
         struct ts_disk_mode *disk = &b->mode[m];
         char *path;
         if (b->table != NULL && ts_table_mode_field(b->table, m) != TS_TABLE_NUMBER) {
             rc = ts_build_table_labels(b, m, err);
             continue;
         }
-        if (b->from != NULL ? b->from->mode[b->from_mode[m]].disk.labels_bytes == 0
-                            : b->o->map[m] == NULL)
+        if (from != NULL ? from->mode[from_mode].disk.labels_bytes == 0 : b->o->map[m] == NULL)
             continue;
         path = ts_build_dir_file(b->dir, "mode%u.labels", m + 1);
-        if (path != NULL && b->from != NULL) {
-            rc = ts_label_copy(b->from, b->from_mode[m], path, m, b->o->stop, &disk->n_labels,
+        if (path != NULL && from != NULL) {
+            rc = ts_label_copy(from, from_mode, path, m, b->o->stop, &disk->n_labels,
                                &disk->labels_bytes, &disk->labels_hash, err);
             free(path);
             continue;
@@ -231,12 +232,22 @@ int ts_build_check_labels(const struct ts_build *b, struct ts_err *err)
     return rc;
 }
 
+/* Names that files without names are appended to. */
+static void copy_names(const struct ts_tensor *t, const char *name[])
+{
+    for (uint32_t m = 0; m < t->order; m++)
+        name[m] = ts_tensor_mode_name(t, m);
+    name[t->order] = ts_tensor_value_name(t);
+}
+
 void ts_build_mode_names(const struct ts_build *b, const char *name[TS_MAX_ORDER + 1])
 {
     memset(name, 0, (TS_MAX_ORDER + 1) * sizeof *name);
     memcpy(name, b->o->mode_name, b->o->n_names * sizeof *name);
     if (b->table != NULL)
         ts_build_table_mode_names(b, name);
+    else if (b->o->after != NULL)
+        copy_names(b->o->after, name);
     for (uint32_t m = 0; b->from != NULL && m < b->order; m++)
         name[m] = ts_tensor_mode_name(b->from, b->from_mode[m]);
     if (b->from != NULL)
@@ -268,6 +279,11 @@ int ts_build_write_index(struct ts_build *b, struct ts_err *err)
     if (b->o->duplicates == TS_DUPLICATES_KEEP) { /* these duplicates are kept, not merged */
         h.flags |= h.n_duplicates > 0 ? TS_TENSOR_DUPLICATES : 0;
         h.n_duplicates = 0;
+    }
+    if (b->carried != NULL) {
+        h.input_nnz = b->carried->input_nnz;
+        h.n_duplicates += b->carried->n_duplicates;
+        h.n_zeros += b->carried->n_zeros;
     }
     h.flags |= c->estimated ? TS_TENSOR_VALUE_BITS_ESTIMATED : 0;
     h.flags |= b->o->zeros ? TS_TENSOR_ZEROS : 0;

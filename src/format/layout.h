@@ -11,6 +11,9 @@
  *   NAME.tsh/sums         sums over the nonzeros read and the cells, to be held against the copies
  *   NAME.tsh/options      how a line of input became a cell and a value, for what is added later
  *   NAME.tsh/modes        names of the modes and the first index, when there is something to say
+ *   NAME.tsh/segmentN/    a tensor that was appended, of a tensor of several segments, whose index
+ *                         lists them (struct ts_disk_segments)
+ *   NAME.tsh/merged/      the tensor of all these segments, once something has read it
  *
  * Hierarchy: tensor -> mode copy -> shard (unit of reading, whole partitions, at most shard_bytes)
  * -> partition (TS_PARTITION_BLOCKS blocks, what one thread or thread block takes) -> block
@@ -25,23 +28,26 @@
 
 #include <stdint.h>
 
-#define TS_INDEX_NAME "index"
-#define TS_MODES_NAME "modes"
-#define TS_SUMS_NAME  "sums"
-#define TS_KEPT_NAME  "options"
+#define TS_INDEX_NAME   "index"
+#define TS_MODES_NAME   "modes"
+#define TS_SUMS_NAME    "sums"
+#define TS_KEPT_NAME    "options"
+#define TS_SEGMENT_NAME "segment%u" /* from 1 */
+#define TS_MERGED_NAME  "merged"
 /* The suffix of a tensor that is being built; it is renamed when it is complete. */
 #define TS_BUILDING_SUFFIX ".building"
 
 #define TS_FORMAT_VERSION 1u
 /* version of an index with TS_TENSOR_ZEROS; otherwise it is like version 1 */
-#define TS_FORMAT_ZEROS   2u
-#define TS_FORMAT_WEIGHTS 3u         /* version of an index with TS_TENSOR_WEIGHTS */
-#define TS_INDEX_MAGIC    "TSHINDEX" /* 8 bytes, no NUL */
-#define TS_ROWS_MAGIC     "TSHROWS1"
-#define TS_LABELS_MAGIC   "TSHLABEL"
-#define TS_MODES_MAGIC    "TSHMODES"
-#define TS_SUMS_MAGIC     "TSHSUMS1"
-#define TS_KEPT_MAGIC     "TSHOPTNS"
+#define TS_FORMAT_ZEROS    2u
+#define TS_FORMAT_WEIGHTS  3u         /* version of an index with TS_TENSOR_WEIGHTS */
+#define TS_FORMAT_SEGMENTS 4u         /* version of an index that lists segments */
+#define TS_INDEX_MAGIC     "TSHINDEX" /* 8 bytes, no NUL */
+#define TS_ROWS_MAGIC      "TSHROWS1"
+#define TS_LABELS_MAGIC    "TSHLABEL"
+#define TS_MODES_MAGIC     "TSHMODES"
+#define TS_SUMS_MAGIC      "TSHSUMS1"
+#define TS_KEPT_MAGIC      "TSHOPTNS"
 
 #define TS_MIN_ORDER        2u
 #define TS_MAX_ORDER        16u
@@ -199,6 +205,43 @@ struct ts_disk_kept {
 };
 
 _Static_assert(sizeof(struct ts_disk_kept) == 32, "on-disk size");
+/* Starts the index of a tensor of several segments. 128 bytes, followed by
+ *   struct ts_disk_segment[n_segments]
+ *   uint64_t  XXH3-64 (seed 0) of every byte before it; with it the file ends */
+struct ts_disk_segments {
+    char magic[8]; /* that of an index */
+    uint32_t version;
+    uint32_t order;
+    uint64_t index_bytes; /* size of this file, the final checksum included */
+    uint32_t features;    /* TS_FEATURE_*: what a reader must know */
+    uint32_t n_segments;
+    uint64_t merged_hash; /* with TS_FEATURE_MERGED: checksum of the index in NAME.tsh/merged */
+    uint8_t reserved[88]; /* zero */
+};
+#define TS_FEATURE_SEGMENTS 1u
+#define TS_FEATURE_MERGED   2u /* the directory `merged` is there */
+#define TS_MAX_SEGMENTS     4096u
+
+/* A segment, which is in NAME.tsh/segmentN, N from 1. 128 bytes. */
+struct ts_disk_segment {
+    uint64_t index_hash; /* the checksum at the end of its index */
+    uint64_t bytes;      /* of all its files */
+    uint64_t nnz;
+    uint64_t time;                 /* seconds since 1970, when it was appended; 0: not known */
+    uint64_t n_records, record[2]; /* as in struct ts_disk_sums; all 0: not known */
+    uint64_t cell[2];
+    uint32_t copies;     /* bit m: the copy of mode m is there */
+    uint32_t sort;       /* how nonzeros are sorted in a copy: TS_SORT_LEVELS */
+    uint32_t duplicates; /* what becomes of a cell that an earlier segment has: TS_REPEATED_* */
+    uint32_t reserved32;
+    uint8_t reserved[40]; /* zero */
+};
+#define TS_SORT_LEVELS    0u /* by the rows of its levels */
+#define TS_REPEATED_SUM   0u /* the values are added */
+#define TS_REPEATED_ERROR 1u /* there is none */
+
+_Static_assert(sizeof(struct ts_disk_segments) == 128, "on-disk size");
+_Static_assert(sizeof(struct ts_disk_segment) == 128, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_sums) == 80, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_header) == 256, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_mode) == 128, "on-disk size");

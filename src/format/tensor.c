@@ -17,6 +17,7 @@
 #include "format/file_read.h"
 #include "format/mode_names.h"
 #include "format/part.h"
+#include "format/segments.h"
 #include "format/tensor_index.h"
 #include "format/arrays/array_kind.h"
 
@@ -104,7 +105,7 @@ static int explain(const char *path, const char *index, struct ts_err *err)
 static int open_index(struct ts_tensor *t, const char *index, int *fd, struct ts_err *err)
 {
     struct ts_err why;
-    int rc = ts_open_dir_new(t->path, &t->dir, &why);
+    int rc = t->dir != NULL ? 0 : ts_open_dir_new(t->path, &t->dir, &why);
     if (rc == 0)
         rc = *fd = ts_open_dir_file(t->dir, TS_INDEX_NAME, &why);
     if (rc == TS_EIO) {
@@ -134,6 +135,11 @@ static int read_index(struct ts_tensor *t, struct ts_err *err)
                      n_bytes);
     if (rc == 0)
         rc = ts_file_read_at(fd, index, 0, sizeof header, header, err);
+    if (rc == 0 && ts_segments_is(header)) {
+        t->listed = 1;
+        rc = ts_fail(err, TS_EFORMAT, "%s: is a list of segments, which no segment is", index);
+        goto done;
+    }
     if (rc == 0) /* before memory is allocated for what the file claims to hold */
         rc = ts_tensor_index_header(header, n_bytes, index, err);
     if (rc < 0)
@@ -237,17 +243,22 @@ static int find_files(struct ts_tensor *t, struct ts_err *err)
     return 0;
 }
 
-static int open_once(const char *path, struct ts_tensor **ret, struct ts_err *err)
+/* The directory `name` of `parent`, or, if that is NULL, the one at the path. */
+static int open_once(const struct ts_open_dir *parent, const char *name, const char *path,
+                     struct ts_tensor **ret, struct ts_err *err)
 {
     struct ts_tensor *t = calloc(1, sizeof *t);
-    int rc;
+    int listed, rc = 0;
     for (uint32_t m = 0; t != NULL && m < TS_MAX_ORDER; m++)
         t->mode[m].rows_fd = t->mode[m].labels_fd = t->mode[m].shards_fd = -1;
     if (t == NULL || (t->path = strdup(path)) == NULL) {
         rc = ts_no_memory(err, path);
         goto fail;
     }
-    rc = read_index(t, err);
+    if (parent != NULL)
+        rc = ts_open_dir_inside(parent, name, path, &t->dir, err);
+    if (rc == 0)
+        rc = read_index(t, err);
     if (rc == 0)
         rc = find_files(t, err);
     if (rc == 0)
@@ -261,19 +272,26 @@ static int open_once(const char *path, struct ts_tensor **ret, struct ts_err *er
 fail:
     if (t != NULL && t->dir != NULL)
         rc = ts_open_dir_explain(t->dir, rc, err);
+    listed = t != NULL && t->listed && parent == NULL;
     ts_tensor_close(t);
-    return rc;
+    return listed ? ts_segments_open_whole(path, ret, err) : rc;
 }
 
 int ts_tensor_open(const char *path, struct ts_tensor **ret, struct ts_err *err)
 {
     struct ts_err why;
-    int rc = open_once(path, ret, &why);
+    int rc = open_once(NULL, NULL, path, ret, &why);
     for (int tries = 1; ts_open_dir_stale(rc, &why) && tries < TS_OPEN_DIR_TRIES; tries++)
-        rc = open_once(path, ret, &why);
+        rc = open_once(NULL, NULL, path, ret, &why);
     if (rc < 0 && err != NULL)
         *err = why;
     return rc;
+}
+
+int ts_tensor_open_inside(const struct ts_open_dir *parent, const char *name, const char *path,
+                          struct ts_tensor **ret, struct ts_err *err)
+{
+    return open_once(parent, name, path, ret, err);
 }
 
 double ts_tensor_value(const struct ts_tensor *t, uint32_t code0, uint32_t code1)

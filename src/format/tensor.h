@@ -22,7 +22,8 @@
 #include "format/layout.h"
 
 struct ts_block; /* block_codec.h */
-struct ts_dense; /* dense.h */
+struct ts_dense;    /* dense.h */
+struct ts_temp_dir; /* base/files/temp_dir.h */
 
 struct ts_mode {
     struct ts_disk_mode disk;
@@ -59,12 +60,20 @@ struct ts_tensor {
      * (stream/cells_norm.h), and listed_norm that of the index, for which each nonzero is squared
      * alone. */
     int cells_summed;
+    int listed; /* while it is opened: its index is a list of segments */
     double listed_norm;
+    struct ts_temp_dir *temp; /* removed with the tensor, which is in it; NULL: none */
     /* an array of cells, which has no shards; NULL: a directory of shards */
     struct ts_dense *dense;
 };
 
+/* Of a tensor of several segments, what is opened is the tensor of all of them
+ * (ts_segments_open_whole). */
 int ts_tensor_open(const char *path, struct ts_tensor **ret, struct ts_err *err);
+
+/* The tensor in the directory `name` of an open one; `path` is what sentences call it. */
+int ts_tensor_open_inside(const struct ts_open_dir *parent, const char *name, const char *path,
+                          struct ts_tensor **ret, struct ts_err *err);
 void ts_tensor_close(struct ts_tensor *t); /* NULL is fine */
 
 /* The index in the input of each row of a mode, ascending: *ret is an array of n_rows to be freed,

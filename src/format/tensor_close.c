@@ -5,6 +5,7 @@
 #include "base/machine/bigmem.h"
 #include "base/files/fd.h"
 #include "base/files/open_dir.h"
+#include "base/files/temp_dir.h"
 #include "format/arrays/dense.h"
 #include "format/mode_names.h"
 #include "format/tensor.h"
@@ -38,6 +39,7 @@ void ts_tensor_close(struct ts_tensor *t)
     }
     ts_open_dir_close(t->dir);
     free_dense(t->dense);
+    ts_temp_dir_remove(t->temp);
     free(t->path);
     free(t);
 }

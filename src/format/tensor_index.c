@@ -34,7 +34,7 @@ int ts_tensor_index_header(const void *header, uint64_t file_bytes, const char *
         return ts_fail(err, TS_EFORMAT,
                        "%s: byte 8: format version %" PRIu32
                        ", but this program reads versions %u to %u",
-                       where, h.version, TS_FORMAT_VERSION, TS_FORMAT_WEIGHTS);
+                       where, h.version, TS_FORMAT_VERSION, TS_FORMAT_SEGMENTS);
     if (h.index_bytes != file_bytes)
         return ts_fail(err, TS_EFORMAT,
                        "%s: the file has %" PRIu64 " bytes, expected %" PRIu64

@@ -58,6 +58,12 @@ for i in $(seq 30); do echo "thing $i"; done > x.mode1.map
 
 ordered build x.tsh.building x.tsh "$bin/tshard" build x.tns
 ordered "build --force" x.tsh.building x.tsh "$bin/tshard" build --force x.tns
+"$bin/tshard" gen --nnz 300 --dims 30x20x10 --seed 2 -o y.tns
+cp -r x.tsh s.tsh
+ordered append s.tsh.building s.tsh "$bin/tshard" append s.tsh y.tns
+ordered "the segment of append" s.tsh.building/segment3.building s.tsh.building/segment3 "$bin/tshard" append s.tsh x.tns --repeat
+ordered undo s.tsh.building s.tsh "$bin/tshard" undo s.tsh
+ordered compact s.tsh.building s.tsh "$bin/tshard" compact s.tsh
 ordered gen g.tsh.building g.tsh "$bin/tshard" gen --nnz 3000 --dims 300x20x10 -o g.tsh
 ordered "gen to text" g.tns.partial g.tns "$bin/tshard" gen --nnz 3000 -o g.tns
 ordered export e.tns.partial e.tns "$bin/tshard" export x.tsh -o e.tns

@@ -104,6 +104,15 @@ cp="$bin/tstream cp groceries.tsh --cpu --rank 2"
 "$bin/tstream" plan --cpu --json groceries.tsh --rank 2 --no-output >> plan2
 is 'tstream plan' plan2
 $cp --json --format ktensor,npy,splatt --rows used --save-init -o all.cp > cp
+cp -r groceries.tsh grown.tsh
+"$bin/tshard" append --json --repeat grown.tsh groceries.tns > append
+is 'tshard append' append
+"$bin/tshard" info --json grown.tsh > info.segments
+is 'tshard info of several segments' info.segments
+"$bin/tshard" verify --json grown.tsh > verify.segments
+is 'tshard verify of several segments' verify.segments
+"$bin/tshard" undo --json grown.tsh > undo
+is 'tshard undo' undo
 "$bin/tshard" info --json all.cp/mode1.npy > info.dense
 is 'tshard info of a dense tensor' info.dense
 $cp --json -n >> cp

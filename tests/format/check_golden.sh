@@ -84,8 +84,8 @@ gzip -dc "$top/tests/golden/v1-shards-order2.tns.gz" | cmp - "$tmp/export"
 printf 'sptensor\n2\n1099511627776 1099511627776\n600\n' | cmp - "$tmp/head"
 
 fresh v1-lz4-order3
-poke "$tmp/x.tsh/index" 8 004
-refused "$tmp/x.tsh" "$tmp/x.tsh/index: byte 8: format version 4, but this program reads versions 1 to 3"
+poke "$tmp/x.tsh/index" 8 005
+refused "$tmp/x.tsh" "$tmp/x.tsh/index: byte 8: format version 5, but this program reads versions 1 to 4"
 fresh v1-lz4-order3
 poke "$tmp/x.tsh/index" 0 130
 refused "$tmp/x.tsh" "/index: byte 0: not the index of a tensor"

@@ -278,7 +278,8 @@ static const struct lie {
     const char *word;
 } lies[] = {
     { 0, 0x58585858, "not the index" },
-    { HEADER(version), 4, "version 4" },
+    { HEADER(version), 5, "version 5" },
+    { HEADER(version), 4, "" },      /* a list of segments, which this is not */
     { HEADER(version), 2, "flags" }, /* which says that there may be values of 0 */
     { HEADER(version), 3, "flags" }, /* and this one that there are weights */
     { HEADER(flags), TS_TENSOR_WEIGHTS, "flags" },

@@ -24,7 +24,10 @@ cp "$top"/examples/groceries.tns ratings.tns
 printf '%s\n' user,item,week,rating ann,lamp,2026-01-05,4 ben,lamp,2026-01-13,2 ann,rug,2026-01-20,5 > ratings.csv
 awk 'BEGIN { for (i = 0; i < 60; i++) printf "user %d,item %d,2026-01-%02d,%d\n", i % 7, i % 11, 5 + i % 20, 1 + i % 5 }' >> ratings.csv
 cp ratings.csv r.csv
-tshard build ratings.csv --modes user,item,week --value rating -q >> ../made
+tshard build ratings.csv --modes user,item,week --value rating --text week -q >> ../made
+tshard build ratings.csv --modes user,item,week --value rating --bin week=7d -o r.tsh -q >> ../made
+printf '%s\n' user,item,week,rating cid,lamp,2026-02-02,1 > new.csv
+echo 1 2 3 4 > monday.tns
 tshard build amazon.tns.gz -o amazon.tsh -q >> ../made
 cp -r amazon.tsh crimes.tsh
 tshard gen --planted 3 --dims 12x10x8 -n 900 -o aminoacid.tsh -q >> ../made
@@ -64,6 +67,8 @@ for program in tshard tstream; do
             [ -z "$made" ] || [ "$made" = - ] || rm -rf "room/$made"
             case "$program $command" in
             'tshard build' | 'tshard plan') [ -n "$made" ] || rm -rf room/amazon.tsh ;;
+            # what was appended is taken back, or merged
+            'tshard undo' | 'tshard compact') (cd room && tshard append ratings.tsh new.csv --text week) > append.out ;;
             'tstream cp') [ -n "$made" ] || rm -rf room/amazon.cp ;;
             esac
             case $(cat step) in

@@ -14,6 +14,7 @@ import os
 import queue
 import random
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -43,6 +44,7 @@ def make_tensors():
         "weights": [(c, x, rng.choice([0.5, 1.0, 2.0, 3.0])) for c, x, _ in plain],
         "labels": plain,
         "part": plain,
+        "segmented": plain,
         "constant": [(c, 3.0, 1.0) for c, _, _ in plain],
         "coded": [(c, rng.choice([0.5, 2.25, 7.75]), 1.0) for c, _, _ in plain],
         "float64": [(c, x + rng.randint(1, 999) / 1024 + 2.0**-40, 1.0) for c, x, _ in plain],
@@ -101,9 +103,9 @@ def choose(every):
     """The cells that are looked at."""
     if os.environ.get("TSTREAM_TEST_LARGE") or here.on_gpu:
         chosen = every
-    else:  # all of duplicates, and a tenth of the rest: of what is slow to start, nothing
+    else:  # all of duplicates and segments, and a tenth of the rest: of what is slow to start, nothing
         rng = random.Random(int(os.environ.get("PROPERTIES_SEED", "1")))
-        chosen = [e for e in every if e[1] == "duplicates" or (rng.random() < 0.1 and e[0].split()[0] not in ("mpi", "python"))]
+        chosen = [e for e in every if e[1] in ("duplicates", "segmented") or (rng.random() < 0.1 and e[0].split()[0] not in ("mpi", "python"))]
     chosen = [e for e in chosen if re.search(os.environ.get("PROPERTIES_ONLY", ""), f"{e[0]} of {e[1]}")]
     return [e for e in chosen if not here.on_gpu or e[0] in ON_GPU]
 
@@ -112,6 +114,9 @@ def look_at(chosen, tensors, reasons):
     """Each cell, in this process; a line for each that tells how long it took."""
     for c, n, cell in chosen:
         start = time.monotonic()
+        if n == "segmented":  # each consumer is the first to read the segments together
+            shutil.rmtree(tensors[n].path)
+            shutil.copytree("segmented.fresh", tensors[n].path)
         wrong = check_cell(c, tensors[n], [] if cell == "right" else [reasons[cell]])
         print(f"{'FAILED: ' if wrong else ''}{c} of {n} ({cell}), {time.monotonic() - start:.1f} s{': ' + wrong if wrong else ''}", flush=True)
 

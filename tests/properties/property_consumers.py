@@ -316,7 +316,10 @@ def verify(t):
 
 def info(t):
     e = events(program("tshard", "info", t.path, "--json"))[-1]
-    if not t.dense:
+    if "segmented" in t.properties:  # a list of the segments
+        if (len(e["segments"]), e["shape"]) != (3, list(here.shape)):
+            raise AssertionError(f"{e}")
+    elif not t.dense:
         close("norm", e["norm"], norm_of(t), 1e-12)
         if (e["nnz"], e["has_duplicates"], e["has_weights"]) != (len(t.known), len(t.sums) < len(t.known), t.weighted):
             raise AssertionError(f"{e}")

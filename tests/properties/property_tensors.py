@@ -9,6 +9,7 @@ import math
 import os
 import random
 import re
+import shutil
 import struct
 import subprocess
 
@@ -131,6 +132,27 @@ def build(path, *options):
     program("tshard", "build", path, "-q", *options)
 
 
+def make_segmented(properties, known, stem):
+    """Three segments: of every third cell a part of the value is in another one. The folder stem.fresh is a copy."""
+    path = stem + ".tsh"
+    segments = [[], [], []]
+    for i, (cell, value, weight) in enumerate(known):
+        if i % 3 == 0:
+            segments[0].append((cell, value - 8.0, weight))
+            segments[1 + i % 2].append((cell, 8.0, weight))
+        else:
+            segments[i % 5 % 3].append((cell, value, weight))
+    for i, cells in enumerate(segments):
+        write_tns(f"{stem}{i}.tns", cells)
+    build(f"{stem}0.tns", "-f", "-o", path, "--dims", "x".join(map(str, here.shape)),
+          *(["--zeros", "keep"] if any(x == 0 for _, x, _ in known) else []))
+    for i in (1, 2):
+        program("tshard", "append", path, f"{stem}{i}.tns", "-q")
+    shutil.rmtree(stem + ".fresh", ignore_errors=True)
+    shutil.copytree(path, stem + ".fresh")
+    return Tensor(properties, known, path)
+
+
 def make(properties, known, stem):
     """A tensor with these properties, in a file or folder called so. Of `labels` all indices are used."""
     if properties & {"dense", "unknown"}:
@@ -138,6 +160,8 @@ def make(properties, known, stem):
         write_npy(stem + ".npy", [value.get(c, math.nan if "unknown" in properties else 0.0) for c in here.cells])
         return Tensor(properties, known, stem + ".npy")
     path = stem + ".tsh"
+    if "segmented" in properties:
+        return make_segmented(properties, known, stem)
     if properties & {"weights", "labels"}:
         options = write_table(stem + ".csv", properties, known)
         source = stem + ".csv"

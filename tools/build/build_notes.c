@@ -122,3 +122,50 @@ void build_notes(const struct ts_cmd *cmd, const char *tensor)
             note_numbers(cmd, t, m);
     ts_tensor_close(t);
 }
+
+/* Counted from 0, a file whose indices start at 1 is taken, too: index 0 is then an empty slice of
+ * each mode, and most likely a mistake. Returns the modes of numbers without index 0, as bits. */
+static uint32_t modes_without_0(const char *path, uint32_t *order)
+{
+    struct ts_tensor *t = NULL;
+    uint32_t unused = 0;
+    *order = 0;
+    if (ts_tensor_open(path, &t, NULL) < 0)
+        return 0;
+    *order = t->order;
+    for (uint32_t m = 0; m < t->order; m++) {
+        struct ts_rows_reader *r = NULL;
+        uint64_t row[TS_ROWS_CHUNK];
+        uint32_t n = 0;
+        if (ts_rows_reader_open(t, m, &r, NULL) == 0 && r != NULL &&
+            ts_rows_reader_next(r, row, &n, NULL) == 0 && n > 0 && row[0] > 0)
+            unused |= 1u << m;
+        ts_rows_reader_close(r);
+    }
+    ts_tensor_close(t);
+    return unused;
+}
+
+void build_base_note(const struct ts_cmd *cmd, const char *tensor, int said_0, int binary)
+{
+    uint32_t order;
+    const uint32_t unused = modes_without_0(tensor, &order);
+    char list[8 * TS_MAX_ORDER] = "";
+    size_t n = 0;
+    if (unused == 0)
+        return;
+    if (unused == (1u << order) - 1) {
+        tool_note(cmd,
+                  "index 0 does not occur in any mode: if the indices of the input start at 1, %s",
+                  binary ? "give --base 1" : "leave --base 0 out");
+        return;
+    }
+    for (uint32_t m = 0; m < order; m++)
+        if ((unused >> m & 1) != 0)
+            n += (size_t)snprintf(list + n, sizeof list - n, "%s%u", n > 0 ? ", " : "", m + 1);
+    if (said_0)
+        tool_note(cmd,
+                  "index 0 does not occur in mode %s: if its indices start at 1, take 1 off them, "
+                  "for --base 0 is for all modes",
+                  list);
+}

@@ -30,6 +30,7 @@ enum { FORMAT_AUTO, FORMAT_LIST, FORMAT_CSV, FORMAT_TSV, FORMAT_TABLE };
 struct build_args {
     const char *out, *dims, *modes, *columns, *value, *weights, *text, *separator, *transform;
     int base, duplicates, zeros, format, header, names, partial_map, missing, quote, decimal;
+    int repeat; /* of append */
     struct ts_opt_list map, bin, time_unit;
     struct build_opts build;
     uint64_t ahead_nnz, ahead_disk; /* of a plan without files */
@@ -74,6 +75,15 @@ const unsigned char tshard_build_section[] = {
 _Static_assert(sizeof tshard_build_section + 1 ==
                    sizeof tshard_plan_opts / sizeof *tshard_plan_opts,
                "each option is in a section");
+
+const struct ts_opt tshard_append_opts[] = {
+#define ROW(section, name, letter, type, member, ...) \
+    { name, letter, TS_OPT_##type, AT(member), __VA_ARGS__ },
+#include "tools/build/tshard_append.def"
+#undef ROW
+    BUILD_PLACE_OPTS(AT(build)),
+    { 0 },
+};
 
 static const char *const packed_ends[] = { ".gz", ".zst", ".xz", ".bz2" };
 
@@ -324,23 +334,39 @@ static int plan_table(const struct build_args *a, const char *path, struct ts_bu
     return rc == 0 ? plan_units(a, t, &copy[2 + TS_MAX_ORDER], err) : rc;
 }
 
-int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard_build_fn *fn)
+/* The rows of format/kept.def that options decide, which were given. */
+static uint64_t kept_of(const struct ts_cmd *cmd, uint64_t given)
+{
+    uint64_t said = 0;
+    for (uint32_t i = 0; cmd->opts[i].name != NULL; i++) {
+        const int id = (given >> i & 1) != 0 ? ts_kept_by_option(cmd->opts[i].name) : -1;
+        said |= id < 0 ? 0 : UINT64_C(1) << id;
+    }
+    return said;
+}
+
+/* appends: the first operand is the tensor. */
+static int run_command(const struct ts_cmd *cmd, int argc, char **argv, int appends,
+                       tshard_build_fn *fn)
 {
     struct build_args args = { 0 };
     struct ts_build_options o = { 0 };
     struct tool_progress progress;
     struct ts_err err = { 0 };
     char **operands = malloc((size_t)argc * sizeof *operands), *found[TS_MAX_ORDER] = { 0 };
+    char *const *inputs = operands + appends;
     char *out = NULL, *names = NULL, *copy[COPIES] = { NULL };
     struct ts_table_plan table = { 0 };
+    uint64_t given = 0;
     uint32_t n = 0;
     int rc = 0, status = 0;
-    status = tool_parse(cmd, argc, argv, &args, &n, operands, NULL);
+    status = tool_parse(cmd, argc, argv, &args, &n, operands, &given);
     if (status >= 0) {
         free(operands);
         return status;
     }
-    status = n == 0 ? plan_ahead(cmd, &args.build, args.dims, args.ahead_nnz, args.ahead_disk)
+    status = appends  ? -1
+             : n == 0 ? plan_ahead(cmd, &args.build, args.dims, args.ahead_nnz, args.ahead_disk)
              : args.ahead_nnz > 0 || args.ahead_disk > 0
                  ? tool_usage(cmd, "--nnz and --disk are for a plan without files")
                  : -1;
@@ -355,14 +381,18 @@ int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard
     o.zeros = args.zeros;
     o.partial_map = args.partial_map;
     o.skip_missing = args.missing;
-    if (check_operands(cmd, operands, n, &err) < 0) {
+    n -= (uint32_t)appends;
+    if (check_operands(cmd, inputs, n, &err) < 0) {
         free(operands);
         return tool_usage(cmd, "%s", err.text);
     }
-    out = args.out != NULL ? strdup(args.out) : default_out(operands[0], &err);
+    out = appends            ? tool_operand(operands[0], ".tsh")
+          : args.out != NULL ? strdup(args.out)
+                             : default_out(inputs[0], &err);
     o.out = out;
-    rc = out == NULL ? (args.out != NULL ? ts_fail(&err, TS_ENOMEM, "out of memory") : err.code)
-                     : build_opts_apply(&args.build, &o, &progress, &err);
+    rc = out == NULL && appends ? ts_fail(&err, TS_ENOMEM, "out of memory")
+         : out == NULL ? (args.out != NULL ? ts_fail(&err, TS_ENOMEM, "out of memory") : err.code)
+                       : build_opts_apply(&args.build, &o, &progress, &err);
     if (rc == 0 && args.dims != NULL) {
         rc = build_opts_dims(args.dims, o.dim, &err);
         o.n_dims = rc > 0 ? (uint32_t)rc : 0;
@@ -372,9 +402,9 @@ int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard
     if (rc >= 0 && args.transform != NULL)
         rc = ts_transform_parse(args.transform, &o.transform, &err);
     if (rc >= 0)
-        rc = plan_table(&args, operands[0], &o, &table, copy, &err);
-    if (rc >= 0)
-        rc = find_maps(&args, operands[0], &o, found, &err);
+        rc = plan_table(&args, inputs[0], &o, &table, copy, &err);
+    if (rc >= 0 && !appends)
+        rc = find_maps(&args, inputs[0], &o, found, &err);
     if (rc == TS_ENOMEM) {
         status = tool_fail(cmd, &err);
     } else if (rc < 0) {
@@ -383,8 +413,12 @@ int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard
         const struct tshard_build_job job = { .args = &args,
                                               .o = &o,
                                               .n_paths = n,
-                                              .paths = (const char *const *)operands,
+                                              .paths = (const char *const *)inputs,
                                               .json = args.build.json,
+                                              .quiet = args.build.quiet,
+                                              .repeat = args.repeat,
+                                              .plan = &table,
+                                              .said = kept_of(cmd, given),
                                               .progress = &progress };
         rc = fn(cmd, &job, &err);
         status = rc < 0 ? tool_fail(cmd, &err) : 0;
@@ -399,51 +433,14 @@ int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard
     return status;
 }
 
-/* Counted from 0, a file whose indices start at 1 is taken, too: index 0 is then an empty slice of
- * each mode, and most likely a mistake. Returns the modes of numbers without index 0, as bits. */
-static uint32_t modes_without_0(const char *path, uint32_t *order)
+int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard_build_fn *fn)
 {
-    struct ts_tensor *t = NULL;
-    uint32_t unused = 0;
-    *order = 0;
-    if (ts_tensor_open(path, &t, NULL) < 0)
-        return 0;
-    *order = t->order;
-    for (uint32_t m = 0; m < t->order; m++) {
-        struct ts_rows_reader *r = NULL;
-        uint64_t row[TS_ROWS_CHUNK];
-        uint32_t n = 0;
-        if (ts_rows_reader_open(t, m, &r, NULL) == 0 && r != NULL &&
-            ts_rows_reader_next(r, row, &n, NULL) == 0 && n > 0 && row[0] > 0)
-            unused |= 1u << m;
-        ts_rows_reader_close(r);
-    }
-    ts_tensor_close(t);
-    return unused;
+    return run_command(cmd, argc, argv, 0, fn);
 }
 
-static void note_base(const struct ts_cmd *cmd, const struct tshard_build_job *job, int binary)
+int tshard_append_command(const struct ts_cmd *cmd, int argc, char **argv, tshard_build_fn *fn)
 {
-    uint32_t order;
-    const uint32_t unused = modes_without_0(job->o->out, &order);
-    char list[8 * TS_MAX_ORDER] = "";
-    size_t n = 0;
-    if (unused == 0)
-        return;
-    if (unused == (1u << order) - 1) {
-        tool_note(cmd,
-                  "index 0 does not occur in any mode: if the indices of the input start at 1, %s",
-                  binary ? "give --base 1" : "leave --base 0 out");
-        return;
-    }
-    for (uint32_t m = 0; m < order; m++)
-        if ((unused >> m & 1) != 0)
-            n += (size_t)snprintf(list + n, sizeof list - n, "%s%u", n > 0 ? ", " : "", m + 1);
-    if (job->o->base_said && job->o->base == 0)
-        tool_note(cmd,
-                  "index 0 does not occur in mode %s: if its indices start at 1, take 1 off them, "
-                  "for --base 0 is for all modes",
-                  list);
+    return run_command(cmd, argc, argv, 1, fn);
 }
 
 static void put_list(FILE *f, const struct ts_opt_list *list)
@@ -525,7 +522,7 @@ static int build(const struct ts_cmd *cmd, const struct tshard_build_job *job, s
     for (uint32_t i = 0; i < report.n_notes && rc == 0; i++)
         tool_note(cmd, "%s", report.note[i]);
     if (rc == 0 && report.base == 0 && (report.binary || job->o->base == 0))
-        note_base(cmd, job, report.binary);
+        build_base_note(cmd, job->o->out, job->o->base_said && job->o->base == 0, report.binary);
     if (rc == 0 && job->o->table != NULL && job->o->n_dims == 0 && !tool_quiet())
         build_notes(cmd, job->o->out);
     return rc;

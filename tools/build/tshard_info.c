@@ -10,6 +10,7 @@
 #include <tstream.h>
 
 #include "api/tools.h"
+#include "tools/build/segments_report.h"
 #include "tools/common/array_opts.h"
 #include "tools/common/common_opts.h"
 #include "tools/common/tool.h"
@@ -408,7 +409,7 @@ static int run_info(const struct ts_cmd *cmd, int argc, char **argv)
     struct info_args args;
     struct ts_tensor *t;
     struct ts_err err;
-    char *operand[argc + 1], *only = NULL, *name = NULL;
+    char *operand[argc + 1], *only = NULL, *name = NULL, *segmented;
     uint32_t n_operands;
     int rc;
     const int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
@@ -420,6 +421,13 @@ static int run_info(const struct ts_cmd *cmd, int argc, char **argv)
     free(only);
     if (rc < 0)
         return tool_usage(cmd, "%s", err.text);
+    segmented = tshard_segmented(name);
+    if (segmented != NULL) {
+        rc = segments_info(segmented, args.json, &err);
+        free(segmented);
+        free(name);
+        return rc < 0 ? tool_fail(cmd, &err) : 0;
+    }
     rc = open_any(name, &t, &err);
     free(name);
     if (rc < 0)

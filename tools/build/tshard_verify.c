@@ -212,26 +212,32 @@ static int verify_all(struct verify *v, struct ts_err *err)
     return rc;
 }
 
+static void put_json(struct tool_json *j, const struct verify *v, uint64_t ns)
+{
+    char text[TS_CELL_SUM_CHARS];
+    tool_json_str(j, "tensor", v->t->path);
+    tool_json_bool(j, "sound", 1);
+    tool_json_u64(j, "nnz", v->t->nnz);
+    tool_json_u64(j, "shards", v->n_here);
+    tool_json_u64(j, "part", v->t->part.n > 0 ? v->t->part.part : 1);
+    tool_json_u64(j, "parts", v->t->part.n > 0 ? v->t->part.n : 1);
+    tool_json_u64(j, "bytes", v->total);
+    tool_json_f64(j, "seconds", (double)ns * 1e-9);
+    tool_json_bool(j, "has_sums", v->has_sums);
+    tool_json_array(j, "cell_sums");
+    for (uint32_t m = 0; m < v->t->order; m++)
+        tool_json_str(j, NULL, ts_cell_sum_text(&v->cells[m], text));
+    tool_json_close(j);
+    tool_json_bool(j, "has_options", v->has_options);
+}
+
 static void report(const struct verify *v, const struct verify_args *args, uint64_t ns)
 {
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS], c[TS_NUM_CHARS], d[TS_NUM_CHARS], path[4096];
     if (args->json) {
         struct tool_json j;
         tool_json_open(&j, stdout);
-        tool_json_str(&j, "tensor", v->t->path);
-        tool_json_bool(&j, "sound", 1);
-        tool_json_u64(&j, "nnz", v->t->nnz);
-        tool_json_u64(&j, "shards", v->n_here);
-        tool_json_u64(&j, "part", v->t->part.n > 0 ? v->t->part.part : 1);
-        tool_json_u64(&j, "parts", v->t->part.n > 0 ? v->t->part.n : 1);
-        tool_json_u64(&j, "bytes", v->total);
-        tool_json_f64(&j, "seconds", (double)ns * 1e-9);
-        tool_json_bool(&j, "has_sums", v->has_sums);
-        tool_json_array(&j, "cell_sums");
-        for (uint32_t m = 0; m < v->t->order; m++)
-            tool_json_str(&j, NULL, ts_cell_sum_text(&v->cells[m], path));
-        tool_json_close(&j);
-        tool_json_bool(&j, "has_options", v->has_options);
+        put_json(&j, v, ns);
         tool_json_close(&j);
     } else if (!args->quiet && v->t->part.n > 0) {
         printf("%s: sound: part %u of %u, %s of %s shard%s, %s in %s\n",
@@ -250,15 +256,112 @@ static void report(const struct verify *v, const struct verify_args *args, uint6
         printf("  the file options is missing: the tensor does not say how it was built\n");
 }
 
+/* shown: the report is printed. */
+static int verify_tensor(const struct ts_tensor *t, const struct verify_args *args, int shown,
+                         struct ts_err *err)
+{
+    const uint64_t start = ts_clock_ns();
+    struct verify v = { .t = t };
+    int rc = ts_threads_get(args->threads, 0, &v.n_threads, err);
+    if (rc == 0)
+        rc = verify_all(&v, err);
+    if (rc == 0 && shown)
+        report(&v, args, ts_clock_ns() - start);
+    return rc;
+}
+
+/* The sums of the list are those of the segment. */
+static int check_entry(const struct ts_segments *s, uint32_t i, const struct ts_tensor *t,
+                       struct ts_err *err)
+{
+    const struct ts_disk_segment *e = &s->entry[i];
+    struct ts_tensor_sums sums;
+    const int rc = ts_tensor_sums_read(t, &sums, err);
+    if (rc < 0)
+        return rc;
+    if (e->n_records == sums.records.n && e->record[0] == sums.records.word[0] &&
+        e->record[1] == sums.records.word[1] && e->cell[0] == sums.cells.word[0] &&
+        e->cell[1] == sums.cells.word[1])
+        return 0;
+    return ts_fail(err, TS_EFORMAT, "%s/index: the sums of segment %" PRIu32 " are not those of %s",
+                   s->path, i + 1, t->path);
+}
+
+/* The tensor of all segments, and whether it was made of them: by the sum of the nonzeros read,
+ * which is told where each segment has its own. */
+static int verify_merged(const struct ts_segments *s, const struct ts_cell_sum *records, int told,
+                         const struct verify_args *args, struct ts_err *err)
+{
+    struct ts_tensor *t = NULL;
+    struct ts_tensor_sums sums;
+    struct ts_err why;
+    int rc = ts_segments_merged(s, &t, &why);
+    if (rc == 0)
+        rc = verify_tensor(t, args, !args->json, &why);
+    if (rc == 0 && told && ts_tensor_sums_read(t, &sums, NULL) == 1 &&
+        !ts_cell_sum_same(&sums.records, records))
+        rc = ts_fail(&why, TS_EFORMAT,
+                     "%s/" TS_MERGED_NAME ": was not made of the segments beside it", s->path);
+    if (rc == TS_EFORMAT || rc == TS_EIO)
+        ts_fail(err, rc, "%s (the segments are sound: tshard compact %s merges them again)",
+                why.text, s->path);
+    else if (rc < 0)
+        *err = why;
+    ts_tensor_close(t);
+    return rc;
+}
+
+/* Each segment on its own, and whether it fits the one before and the list. */
+static int verify_segments(const char *path, const struct verify_args *args, struct ts_err *err)
+{
+    struct ts_segments *s = NULL;
+    struct ts_tensor *before = NULL, *t = NULL;
+    struct ts_cell_sum records = { 0 };
+    uint64_t nnz = 0;
+    int told = 1, rc = ts_segments_open(path, &s, err);
+    for (uint32_t i = 0; rc == 0 && i < s->n; i++) {
+        rc = ts_segments_tensor(s, i, &t, err);
+        if (rc == 0 && before != NULL)
+            rc = ts_segments_follows(before, t, err);
+        if (rc == 0 && s->listed)
+            rc = check_entry(s, i, t, err);
+        if (rc == 0)
+            rc = verify_tensor(t, args, !args->json, err);
+        if (rc == 0 && s->listed) {
+            const struct ts_disk_segment *e = &s->entry[i];
+            const struct ts_cell_sum sum = { e->n_records, { e->record[0], e->record[1] } };
+            ts_cell_sum_join(&records, &sum);
+            told &= e->n_records > 0;
+        }
+        nnz += rc == 0 ? t->nnz : 0;
+        ts_tensor_close(before);
+        before = t;
+        t = NULL;
+    }
+    if (rc == 0 && s->listed && s->merged)
+        rc = verify_merged(s, &records, told, args, err);
+    if (rc == 0 && args->json) {
+        struct tool_json j;
+        tool_json_open(&j, stdout);
+        tool_json_str(&j, "tensor", path);
+        tool_json_bool(&j, "sound", 1);
+        tool_json_u64(&j, "segments", s->n);
+        tool_json_u64(&j, "stored_nnz", nnz);
+        tool_json_bool(&j, "merged", s->merged);
+        tool_json_close(&j);
+    }
+    ts_tensor_close(before);
+    ts_segments_close(s);
+    return rc;
+}
+
 static int run_verify(const struct ts_cmd *cmd, int argc, char **argv)
 {
-    struct verify v = { 0 };
     struct verify_args args;
-    struct ts_tensor *t;
+    struct ts_tensor *t = NULL;
     struct ts_err err;
-    char *operand[argc + 1], *path;
+    char *operand[argc + 1], *path, *segmented = NULL;
     uint32_t n_operands;
-    uint64_t start;
     int rc;
     const int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
     if (status >= 0)
@@ -273,18 +376,17 @@ static int run_verify(const struct ts_cmd *cmd, int argc, char **argv)
                      "%s: a dense array has checksums where tshard index has made them, and tshard "
                      "index --check compares these",
                      path);
+    else if ((segmented = tshard_segmented(path)) != NULL)
+        rc = verify_segments(segmented, &args, &err);
     else
         rc = tshard_open(path, &t, &err);
+    free(segmented);
     free(path);
+    if (rc == 0 && t == NULL)
+        return 0;
     if (rc < 0)
         return tool_fail(cmd, &err);
-    start = ts_clock_ns();
-    v.t = t;
-    rc = ts_threads_get(args.threads, 0, &v.n_threads, &err);
-    if (rc == 0)
-        rc = verify_all(&v, &err);
-    if (rc == 0)
-        report(&v, &args, ts_clock_ns() - start);
+    rc = verify_tensor(t, &args, 1, &err);
     ts_tensor_close(t);
     return rc < 0 ? tool_fail(cmd, &err) : 0;
 }

@@ -4,6 +4,8 @@
 
 #include "tools/common/tool.h"
 
+#include "tools/common/tool_merge.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -163,6 +165,7 @@ int tool_parse(const struct ts_cmd *cmd, int argc, char **argv, void *args, uint
                       instead);
         running = cmd;
         tool_progress_setup(cmd, is_quiet(cmd, args));
+        tool_merge_setup(cmd, args, is_quiet(cmd, args));
         return -1;
     }
     if (rc > 0) {

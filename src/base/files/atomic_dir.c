@@ -47,15 +47,6 @@ uint64_t ts_atomic_dir_free(const struct ts_atomic_dir *d)
 
 /* ---- the lock ---- */
 
-static int fail_busy(const struct ts_atomic_dir *d, const char *text, struct ts_err *err)
-{
-    struct ts_lock_text lock;
-    if (text != NULL && ts_lock_parse(text, &lock))
-        return ts_fail(err, TS_EBUSY, "%s: another process is writing it (pid %ld%s%s)", d->partial,
-                       lock.pid, lock.host[0] != '\0' ? " on " : "", lock.host);
-    return ts_fail(err, TS_EBUSY, "%s: another process is writing it", d->partial);
-}
-
 static void let_go(struct ts_atomic_dir *d)
 {
     ts_fd_close(d->lock_fd);
@@ -122,7 +113,7 @@ static int try_lock(struct ts_atomic_dir *d, struct ts_err *err)
     ts_lock_read(d->lock_fd, text, sizeof text);
     if (lock == TS_LOCK_BUSY) {
         d->made_lock = 0; /* another process was faster, and has the directory now */
-        return fail_busy(d, text, err);
+        return ts_lock_fail_busy(d->partial, text, err);
     }
     if (!holds_names(d))
         return 1;
@@ -221,7 +212,7 @@ static int take_dir(struct ts_atomic_dir *d, struct ts_err *err)
         rc = lock_dir(d, err);
     }
     if (rc == 1)
-        rc = fail_busy(d, NULL, err);
+        rc = ts_lock_fail_busy(d->partial, NULL, err);
     if (rc < 0 && made)
         rmdir(d->partial); /* fails if another process has begun to write in it */
     if (rc < 0)

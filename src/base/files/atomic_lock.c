@@ -86,6 +86,26 @@ int ts_lock_names_living(const char *text, long *pid)
            (kill((pid_t)*pid, 0) == 0 || errno == EPERM);
 }
 
+int ts_lock_fail_busy(const char *partial, const char *text, struct ts_err *err)
+{
+    char here[TS_LOCK_HOST_CHARS];
+    struct ts_lock_text lock = { 0 };
+    const int known = text != NULL && ts_lock_parse(text, &lock);
+    int own;
+    own_host(here);
+    own = known && lock.pid == (long)getpid() && strcmp(lock.host, here) == 0;
+    if (own)
+        ts_fail(err, TS_EBUSY, "%s: this process is writing it already", partial);
+    else if (known)
+        ts_fail(err, TS_EBUSY, "%s: another process is writing it (pid %ld%s%s)", partial, lock.pid,
+                lock.host[0] != '\0' ? " on " : "", lock.host);
+    else
+        ts_fail(err, TS_EBUSY, "%s: another process is writing it", partial);
+    if (err != NULL)
+        err->sys = own ? EDEADLK : EBUSY;
+    return TS_EBUSY;
+}
+
 void ts_lock_read(int fd, char *text, size_t room)
 {
     const ssize_t n = pread(fd, text, room - 1, 0);

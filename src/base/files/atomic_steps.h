@@ -42,6 +42,10 @@ int ts_lock_replaces(int dir);
 /* Whether the text of a lock names a running process of this host other than this one. */
 int ts_lock_names_living(const char *text, long *pid);
 
+/* Fails with TS_EBUSY. text: of the lock; NULL: not known. err->sys is EBUSY if the one that holds
+ * it is another process, which ends some day, and EDEADLK if it is this one. */
+int ts_lock_fail_busy(const char *partial, const char *text, struct ts_err *err);
+
 /* Whether the open file still has this name: another process may have renamed or replaced it. */
 int ts_atomic_has_name(int fd, int dir, const char *name);
 

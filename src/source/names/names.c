@@ -11,6 +11,7 @@
 
 #include "base/files/fd.h"
 #include "base/files/tempfile.h"
+#include "base/setting.h"
 #include "format/cell_sum.h"
 #include "source/names/name_dictionary.h"
 #include "source/names/name_generations.h"
@@ -177,6 +178,27 @@ static int empty(struct ts_names *g, struct ts_err *err)
 uint64_t ts_names_generations(const struct ts_names *g)
 {
     return g->generation + 1;
+}
+
+int ts_names_seed(struct ts_names *g, uint32_t m, uint32_t n_names, const char *const name[],
+                  const uint32_t len[], struct ts_err *err)
+{
+    struct ts_name_dictionary *d = &g->mode[m].dictionary;
+    uint64_t number[TS_NAMES_FIND], *to[TS_NAMES_FIND];
+    uint64_t bytes = ts_name_dictionary_growth(d, n_names), n;
+    int rc = 0;
+    for (uint32_t i = 0; i < n_names; i++) {
+        bytes += TS_STRING_HEAD + len[i] + map_bytes(g);
+        to[i] = &number[i];
+    }
+    if (bytes_used(g) > 0 && bytes_used(g) + bytes > g->conf.bytes)
+        rc = empty(g, err);
+    n = d->n;
+    if (rc == 0)
+        rc = ts_name_dictionary_number(d, n_names, name, len, to, err);
+    if (rc == 0 && d->n != n + n_names)
+        rc = ts_fail(err, TS_EFORMAT, "two labels of " TS_NTH_MODE " are the same", m + 1);
+    return rc;
 }
 
 /* ------------------------------------------------------------------ reading pieces */

@@ -69,6 +69,11 @@ struct ts_names;
 int ts_names_new(const struct ts_names_conf *conf, struct ts_names **ret, struct ts_err *err);
 void ts_names_free(struct ts_names *n); /* NULL is fine */
 
+/* Before anything is read: gives the next indices of a mode to at most TS_NAMES_FIND names, which
+ * must differ from all before. */
+int ts_names_seed(struct ts_names *n, uint32_t mode, uint32_t n_names, const char *const name[],
+                  const uint32_t len[], struct ts_err *err);
+
 /* Called by any thread before it reads a piece; ts_names_leave after it. Returns the generation. */
 uint64_t ts_names_enter(struct ts_names *n);
 void ts_names_leave(struct ts_names *n);

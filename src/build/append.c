@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Makes the next directory of a tensor from the segments that stay and one that is built. */
+#include "build/append_steps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/files/atomic_names.h"
+#include "base/setting.h"
+#include "base/stop.h"
+#include "build/build_dir.h"
+#include "build/kept_text.h"
+#include "format/segments.h"
+#include "format/tensor_sums.h"
+
+#define WAIT_MS 100 /* between two looks at a wish to stop */
+
+/* ------------------------------------------------------------------ entries */
+
+static int add_bytes(void *ctx, int dir, const char *name)
+{
+    uint64_t *bytes = ctx;
+    struct stat st;
+    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+        *bytes += (uint64_t)st.st_size;
+    return 0;
+}
+
+static int make_entry(const struct ts_tensor *t, uint64_t time, struct ts_disk_segment *ret,
+                      struct ts_err *err)
+{
+    const int dir = ts_open_dir_fd(t->dir);
+    struct ts_tensor_sums sums;
+    struct stat st;
+    const int rc = ts_tensor_sums_read(t, &sums, err);
+    if (rc < 0)
+        return rc;
+    *ret = (struct ts_disk_segment){
+        .index_hash = t->hash,
+        .nnz = t->nnz,
+        .time = time,
+        .n_records = sums.records.n,
+        .record = { sums.records.word[0], sums.records.word[1] },
+        .cell = { sums.cells.word[0], sums.cells.word[1] },
+        .copies = (UINT32_C(1) << t->order) - 1,
+        .sort = TS_SORT_LEVELS,
+        .duplicates = TS_REPEATED_SUM,
+    };
+    if (time == 0 && fstatat(dir, TS_INDEX_NAME, &st, 0) == 0)
+        ret->time = (uint64_t)st.st_mtime;
+    if (ts_atomic_walk(dir, add_bytes, &ret->bytes) < 0)
+        return ts_fail_errno(err, TS_EIO, "%s: cannot be read", t->path);
+    return 0;
+}
+
+/* The same nonzeros as another segment has were most likely appended twice. */
+static int check_repeat(const struct ts_append *a, const struct ts_disk_segment *e,
+                        struct ts_err *err)
+{
+    for (uint32_t i = 0; i < a->old->n; i++)
+        if (e->n_records > 0 && a->entry[i].n_records == e->n_records &&
+            memcmp(a->entry[i].record, e->record, sizeof e->record) == 0)
+            return ts_fail(
+                err, TS_EARG,
+                "%s: these %" PRIu64 " nonzeros are those of segment %" PRIu32
+                ", so nothing was appended; " TS_SET_OPTION("repeat") " appends them once more",
+                a->old->path, e->n_records, i + 1);
+    return 0;
+}
+
+/* ------------------------------------------------------------------ the old tensor */
+
+/* Nothing can be appended to some tensors. */
+static int check_base(const struct ts_tensor *t, struct ts_err *err)
+{
+    if (t->part.n != 0)
+        return ts_fail(err, TS_EARG,
+                       "%s: is part of a tensor: append to the whole, and make the parts again",
+                       t->path);
+    if ((t->header.flags & TS_TENSOR_DUPLICATES) != 0)
+        return ts_fail(err, TS_EARG,
+                       "%s: keeps several nonzeros of a cell, to which nothing is appended",
+                       t->path);
+    return 0;
+}
+
+/* A change makes a directory beside the tensor, and takes the tensor's own apart. */
+static int check_access(const char *path, struct ts_err *err)
+{
+    char *real = realpath(path, NULL), *slash = real == NULL ? NULL : strrchr(real, '/');
+    struct stat st;
+    int rc = 0;
+    if (real == NULL || stat(real, &st) != 0)
+        rc = ts_fail_errno(err, TS_EIO, "%s: cannot be looked up", path);
+    else if (faccessat(AT_FDCWD, real, W_OK | X_OK, AT_EACCESS) != 0)
+        rc = errno == EROFS
+                 ? ts_fail(err, TS_EBUSY,
+                           "%s: its file system can only be read, so it is not changed", path)
+                 : ts_fail(err, TS_EBUSY,
+                           "%s: may not be written by this user, so it is not changed: its owner, "
+                           "user %lu, can",
+                           path, (unsigned long)st.st_uid);
+    if (rc == 0 && slash != NULL) {
+        slash[slash == real] = '\0';
+        if (faccessat(AT_FDCWD, real, W_OK | X_OK, AT_EACCESS) != 0)
+            rc = ts_fail(err, TS_EBUSY,
+                         "%s: a change needs a directory beside it, and this user may not make one "
+                         "in %s",
+                         path, real);
+    }
+    free(real);
+    return rc;
+}
+
+int ts_append_begin(struct ts_append *a, const char *path, struct ts_err *err)
+{
+    struct ts_tensor *t = NULL;
+    int rc = ts_segments_open(path, &a->old, err); /* what is no tensor is told first */
+    if (rc < 0)
+        return rc;
+    rc = check_access(path, err);
+    if (rc == 0)
+        rc = ts_build_dir_open(path, 1, &a->dir, err);
+    if (rc < 0)
+        return rc;
+    ts_segments_close(a->old);
+    a->old = NULL;
+    rc = ts_segments_open(path, &a->old, err);
+    if (rc == 0)
+        rc = ts_build_dir_like(a->dir, ts_open_dir_fd(a->old->dir), path, err);
+    if (rc == 0 && (a->entry = calloc(a->old->n + 1, sizeof *a->entry)) == NULL)
+        rc = ts_no_memory(err, path);
+    if (rc == 0 && a->old->listed)
+        memcpy(a->entry, a->old->entry, a->old->n * sizeof *a->entry);
+    if (rc < 0 || a->old->listed)
+        return rc;
+    rc = ts_segments_tensor(a->old, 0, &t, err);
+    if (rc == 0)
+        rc = check_base(t, err);
+    if (rc == 0)
+        rc = make_entry(t, 0, &a->entry[0], err);
+    ts_tensor_close(t);
+    return rc;
+}
+
+void ts_append_end(struct ts_append *a)
+{
+    ts_build_dir_close(a->dir);
+    ts_segments_close(a->old);
+    free(a->entry);
+    ts_kept_free(&a->kept);
+}
+
+/* Takes the first n segments over: alone, as the tensor itself. */
+int ts_append_take(const struct ts_append *a, uint32_t n, int alone, struct ts_err *err)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < n && rc == 0; i++) {
+        struct ts_tensor *t = NULL;
+        char name[32];
+        snprintf(name, sizeof name, TS_SEGMENT_NAME, i + 1);
+        rc = ts_segments_tensor(a->old, i, &t, err);
+        if (rc == 0)
+            rc = ts_build_dir_take(a->dir, alone ? NULL : name, ts_open_dir_fd(t->dir), t->path,
+                                   err);
+        ts_tensor_close(t);
+    }
+    return rc;
+}
+
+int ts_append_list(const struct ts_append *a, uint32_t n, const uint64_t *merged_hash,
+                   struct ts_err *err)
+{
+    size_t bytes;
+    void *list = ts_segments_make(a->old->order, a->entry, n, merged_hash, &bytes);
+    const int rc = list == NULL ? ts_no_memory(err, a->old->path)
+                                : ts_build_dir_write(a->dir, TS_INDEX_NAME, list, bytes, err);
+    free(list);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ append */
+
+/* Names of modes, where both have them. */
+static int check_names(const struct ts_tensor *last, const struct ts_tensor *t, struct ts_err *err)
+{
+    for (uint32_t m = 0; m <= t->order; m++) {
+        const char *was = m < t->order ? ts_tensor_mode_name(last, m) : ts_tensor_value_name(last);
+        const char *is = m < t->order ? ts_tensor_mode_name(t, m) : ts_tensor_value_name(t);
+        if (was == NULL || is == NULL || strcmp(was, is) == 0)
+            continue;
+        if (m == t->order)
+            return ts_fail(err, TS_EARG,
+                           "%s: its values are %s, and what is appended has values of %s",
+                           last->path, was, is);
+        return ts_fail(err, TS_EARG, "%s: " TS_NTH_MODE " is %s, and what is appended has %s there",
+                       last->path, m + 1, was, is);
+    }
+    return 0;
+}
+
+/* Cells of a tensor whose values went through a function cannot be added up. So it is appended to
+ * only if no cell may be in two segments. */
+static int check_kept(const struct ts_append_conf *conf, const struct ts_kept *kept,
+                      struct ts_err *err)
+{
+    const char *transform = kept->text[TS_KEPT_TRANSFORM][0];
+    const char *duplicates = kept->text[TS_KEPT_DUPLICATES][0];
+    if (duplicates == NULL || transform == NULL)
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: does not say what was done with several nonzeros of a cell",
+                       conf->path);
+    if (strcmp(duplicates, "sum") != 0 && strcmp(duplicates, "error") != 0)
+        return ts_fail(
+            err, TS_EARG,
+            "%s: was built with " TS_SET_OPTION("duplicates") " %s, and only to sum and "
+                                                              "error is anything appended",
+            conf->path, duplicates);
+    if (strcmp(duplicates, "error") != 0 && strcmp(transform, "none") != 0 &&
+        strncmp(transform, "scale=", 6) != 0)
+        return ts_fail(err, TS_EARG,
+                       "%s: was built with " TS_SET_TRANSFORM " %s, which holds for the whole sum "
+                       "of a cell. Only with " TS_SET_OPTION("duplicates") " error as well, is "
+                                                                           "anything appended",
+                       conf->path, transform);
+    return 0;
+}
+
+/* A cell whose weighted mean is 0 was dropped with its weight, which a later value needs. */
+static int check_dropped(const char *path, const struct ts_tensor *t, struct ts_err *err)
+{
+    if (!ts_tensor_weighted(t) || (t->header.flags & TS_TENSOR_ZEROS) != 0 ||
+        t->header.n_zeros == 0)
+        return 0;
+    return ts_fail(
+        err, TS_EARG,
+        "%s: has weights and no kept zeros, so that a zero of it, or of what is appended, "
+        "is lost with its weight: build it with " TS_SET_OPTION("zeros") " keep",
+        path);
+}
+
+static int check_all_dropped(const struct ts_append *a, struct ts_err *err)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < a->old->n && rc == 0; i++) {
+        struct ts_tensor *t = NULL;
+        rc = ts_segments_tensor(a->old, i, &t, err);
+        if (rc == 0)
+            rc = check_dropped(a->old->path, t, err);
+        ts_tensor_close(t);
+    }
+    return rc;
+}
+
+/* Options that follow from the tensor. */
+static int follow(const struct ts_append *a, const struct ts_append_conf *conf,
+                  const struct ts_tensor *last, const char *out, struct ts_build_options *o,
+                  struct ts_err *err)
+{
+    int rc;
+    *o = *conf->build;
+    o->out = out;
+    o->force = 0;
+    o->after = last;
+    o->value_bytes = last->header.value_bytes;
+    o->n_dims = 0;
+    memset(o->map, 0, sizeof o->map);
+    if (a->old->n == TS_MAX_SEGMENTS)
+        return ts_fail(err, TS_EARG, "%s: has %u segments, the most possible: tshard compact %s",
+                       conf->path, TS_MAX_SEGMENTS, conf->path);
+    rc = ts_kept_adopt(&a->kept, conf->said, o, conf->plan, err);
+    if (rc == 0)
+        rc = check_kept(conf, &a->kept, err);
+    o->zeros = (last->header.flags & TS_TENSOR_ZEROS) != 0;
+    o->duplicates = a->unique ? TS_DUPLICATES_ERROR : TS_DUPLICATES_SUM;
+    o->like = &a->kept;
+    o->like_path = conf->path;
+    return rc;
+}
+
+/* Builds the new segment in the new directory, and makes its entry. */
+static int build_segment(const struct ts_append *a, const struct ts_append_conf *conf,
+                         struct ts_build_report *report, struct ts_err *err)
+{
+    struct ts_disk_segment *e = &a->entry[a->old->n];
+    struct ts_tensor *last = NULL, *t = NULL;
+    struct ts_build_options o;
+    char *out = ts_build_dir_file(a->dir, TS_SEGMENT_NAME, a->old->n + 1);
+    int rc = out == NULL ? ts_no_memory(err, conf->path)
+                         : ts_segments_tensor(a->old, a->old->n - 1, &last, err);
+    if (rc == 0)
+        rc = follow(a, conf, last, out, &o, err);
+    if (rc == 0)
+        rc = ts_build_paths(&o, conf->paths, conf->n_paths, report, err);
+    if (rc == 0)
+        rc = ts_tensor_open(out, &t, err);
+    if (rc == 0)
+        rc = ts_segments_follows(last, t, err);
+    if (rc == 0)
+        rc = check_names(last, t, err);
+    if (rc == 0)
+        rc = check_dropped(conf->path, t, err);
+    if (rc == 0)
+        rc = make_entry(t, conf->time, e, err);
+    if (rc == 0 && !conf->repeat)
+        rc = check_repeat(a, e, err);
+    ts_tensor_close(t);
+    ts_tensor_close(last);
+    free(out);
+    return rc;
+}
+
+/* How the tensor was built. One that does not say it is not appended to. */
+static int read_kept(struct ts_append *a, struct ts_err *err)
+{
+    struct ts_tensor *t = NULL;
+    int rc = ts_segments_tensor(a->old, 0, &t, err);
+    if (rc < 0)
+        return rc;
+    rc = ts_kept_read(t, &a->kept, err);
+    ts_tensor_close(t);
+    if (rc == 0)
+        return ts_fail(err, TS_EARG,
+                       "%s: does not say how it was built, as tensors of an older version: build "
+                       "it again from all files, to append later",
+                       a->old->path);
+    a->unique = a->kept.text[TS_KEPT_DUPLICATES][0] != NULL &&
+                strcmp(a->kept.text[TS_KEPT_DUPLICATES][0], "error") == 0;
+    return rc < 0 ? rc : 0;
+}
+
+/* Merges all segments of the new directory, which fails if two of them have the same cell. */
+static int check_unique(const struct ts_append *a, const struct ts_append_conf *conf,
+                        uint64_t *hash, struct ts_err *err)
+{
+    struct ts_segments all = { .path = (char *)ts_build_dir_path(a->dir),
+                               .n = a->old->n + 1,
+                               .order = a->old->order,
+                               .listed = 1,
+                               .entry = a->entry };
+    struct ts_build_options o = *conf->build;
+    int rc = ts_open_dir_new(all.path, &all.dir, err);
+    o.shard_bytes = 0; /* that of the first segment */
+    if (rc == 0)
+        rc = ts_append_build_merged(a, &all, &o, hash, err);
+    ts_open_dir_close(all.dir);
+    return rc;
+}
+
+/* The number of an open file that is a path of input: -1: none. */
+static int open_input(const char *path)
+{
+    int fd = -1, end = 0;
+    if (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdin") == 0)
+        return STDIN_FILENO;
+    if (sscanf(path, "/dev/fd/%d%n", &fd, &end) == 1 && path[end] == '\0')
+        return fd;
+    return sscanf(path, "/proc/self/fd/%d%n", &fd, &end) == 1 && path[end] == '\0' ? fd : -1;
+}
+
+/* Waits for the first byte of a pipe before the lock is taken: who writes it may be a reader of the
+ * tensor, which waits for the lock. */
+static int wait_for_input(const struct ts_append_conf *conf, struct ts_err *err)
+{
+    for (uint32_t i = 0; i < conf->n_paths; i++) {
+        struct pollfd p = { .fd = open_input(conf->paths[i]), .events = POLLIN };
+        while (p.fd >= 0 && poll(&p, 1, WAIT_MS) == 0) {
+            const int rc = ts_stop_check(conf->build->stop, err);
+            if (rc < 0)
+                return rc;
+        }
+    }
+    return ts_stop_check(conf->build->stop, err);
+}
+
+int ts_append_paths(const struct ts_append_conf *conf, struct ts_build_report *build,
+                    struct ts_append_report *ret, struct ts_err *err)
+{
+    struct ts_append a = { .dir = NULL };
+    uint64_t hash = 0;
+    int rc = wait_for_input(conf, err);
+    memset(ret, 0, sizeof *ret);
+    memset(build, 0, sizeof *build);
+    if (rc == 0)
+        rc = ts_append_begin(&a, conf->path, err);
+    if (rc == 0)
+        rc = read_kept(&a, err);
+    if (rc == 0)
+        rc = check_all_dropped(&a, err);
+    if (rc == 0)
+        rc = build_segment(&a, conf, build, err);
+    if (rc == 0)
+        rc = ts_append_take(&a, a.old->n, 0, err);
+    if (rc == 0 && a.unique) { /* a merge finds a cell of two segments */
+        a.entry[a.old->n].duplicates = TS_REPEATED_ERROR;
+        rc = check_unique(&a, conf, &hash, err);
+    }
+    if (rc == 0)
+        rc = ts_append_list(&a, a.old->n + 1, a.unique ? &hash : NULL, err);
+    if (rc == 0)
+        rc = ts_build_dir_commit(a.dir, &ret->warn, err);
+    if (rc == 0) {
+        ret->n_segments = a.old->n + 1;
+        ret->segment = a.entry[a.old->n];
+    }
+    ts_append_end(&a);
+    return rc;
+}
+
+int ts_append_undo(const char *path, struct ts_append_report *ret, struct ts_err *err)
+{
+    struct ts_append a = { .dir = NULL };
+    int rc = ts_append_begin(&a, path, err);
+    memset(ret, 0, sizeof *ret);
+    if (rc == 0 && a.old->n == 1)
+        rc = ts_fail(err, TS_EARG, "%s: nothing was appended since it was built", path);
+    if (rc == 0)
+        rc = ts_append_take(&a, a.old->n - 1, a.old->n == 2, err);
+    if (rc == 0 && a.old->n > 2)
+        rc = ts_append_list(&a, a.old->n - 1, NULL, err);
+    if (rc == 0)
+        rc = ts_build_dir_commit(a.dir, &ret->warn, err);
+    if (rc == 0) {
+        ret->n_segments = a.old->n - 1;
+        ret->segment = a.entry[a.old->n - 1];
+    }
+    ts_append_end(&a);
+    return rc;
+}

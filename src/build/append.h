@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* append.h - changes of a tensor that was built: nonzeros are appended as a segment, the last
+ * segment is taken back, and all segments become one tensor. A merge puts this tensor beside the
+ * segments, for readers. A compaction puts it in their place.
+ *
+ * A change makes a new directory, in which the files that stay are links to the old ones, and
+ * exchanges the two (base/files/atomic_out.h). So it appears whole or not at all, a second writer
+ * is refused, and readers go on with the files that they have open.
+ *
+ *   owner    strings and arrays are the caller's and must stay
+ *   units    nonzeros; segments from 1 in sentences
+ *   threads  called from one
+ *   errors   0 or a negative ts_code; on failure the tensor is as it was
+ */
+#ifndef TS_BUILD_APPEND_H
+#define TS_BUILD_APPEND_H
+
+#include <stdint.h>
+
+#include "build/build.h"
+#include "format/layout.h"
+
+struct ts_append_conf {
+    const char *path; /* the tensor */
+    /* How the files are read and packed. Not used: out, force, duplicates, map, n_dims, after and
+     * like, which follow from the tensor. */
+    const struct ts_build_options *build;
+    uint64_t said; /* bits of enum ts_kept_id: the options that a user gave; others are adopted */
+    struct ts_table_plan *plan; /* of the options given; it is completed */
+    const char *const *paths;   /* files, as for ts_build_paths */
+    uint32_t n_paths;
+    int repeat;    /* nonzeros may be those of another segment */
+    uint64_t time; /* seconds since 1970 */
+};
+
+struct ts_append_report {
+    uint32_t n_segments;            /* afterwards; of a merge: how many were merged, 0: none */
+    struct ts_disk_segment segment; /* the one that was appended, or taken back */
+    int outside;                    /* of ts_append_merge: the tensor is in a temporary directory */
+    int remade; /* of ts_append_compact: what a reader had merged was damaged, and not taken */
+    struct ts_err warn; /* code 0, or a failure after the tensor was in place */
+};
+
+int ts_append_paths(const struct ts_append_conf *conf, struct ts_build_report *build,
+                    struct ts_append_report *ret, struct ts_err *err);
+int ts_append_undo(const char *path, struct ts_append_report *ret, struct ts_err *err);
+
+/* o: memory, tmp, threads, stop, shard_bytes, progress and note are used. shard_bytes 0: that of
+ * the first segment. Both wait while another process changes the tensor, and tell it by o->note
+ * after a second.
+ *
+ * A merge does nothing if it was done before. It is for readers: a user who does not own the
+ * tensor or may not write it, and a thread whose process is changing it, merge into a temporary
+ * directory, of o->tmp or /tmp. Then *outside is that tensor, which the caller closes; otherwise it
+ * is not touched. outside NULL: such a merge fails. */
+int ts_append_merge(const char *path, const struct ts_build_options *o,
+                    struct ts_append_report *ret, struct ts_tensor **outside, struct ts_err *err);
+
+/* What a merge made is taken over after all of it was checked, unless shard_bytes is given. */
+int ts_append_compact(const char *path, const struct ts_build_options *o,
+                      struct ts_append_report *ret, struct ts_err *err);
+
+#endif

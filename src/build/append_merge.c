@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Makes one tensor of all segments: beside them, for readers, or in their place. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/files/temp_dir.h"
+#include "base/num.h"
+#include "base/stop.h"
+#include "build/append_steps.h"
+#include "format/tensor_sums.h"
+
+#define WAIT_NS    50000000L /* between two looks at a tensor that another process changes */
+#define WAIT_LOOKS 20        /* after which it is told: a second */
+
+/* Threads of one process merge one after another: each sees what another one made. */
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+
+/* ------------------------------------------------------------------ the build */
+
+/* Whether no segment may have a cell of another one. */
+static int is_unique(const struct ts_segments *s)
+{
+    for (uint32_t i = 1; i < s->n; i++)
+        if (s->entry[i].duplicates != TS_REPEATED_ERROR)
+            return 0;
+    return 1;
+}
+
+/* The size of shards that a tensor was built with, which is no less than that of the largest; the
+ * default if each mode has one shard. */
+static uint64_t shard_bytes_of(const struct ts_tensor *t)
+{
+    uint64_t bytes = TS_BUILD_MIN_SHARD;
+    int several = 0;
+    for (uint32_t m = 0; m < t->order; m++)
+        several |= t->mode[m].disk.n_shards > 1;
+    while (bytes < t->header.max_shard_bytes)
+        bytes *= 2;
+    return several && bytes <= TS_BUILD_MAX_SHARD ? bytes : TS_BUILD_SHARD;
+}
+
+int ts_append_build(const struct ts_segments *all, const char *out,
+                    const struct ts_build_options *place, uint64_t *hash, struct ts_err *err)
+{
+    struct ts_build_options o = { .out = out,
+                                  .memory = place->memory,
+                                  .tmp = place->tmp,
+                                  .threads = place->threads,
+                                  .shard_bytes = place->shard_bytes,
+                                  .duplicates =
+                                      is_unique(all) ? TS_DUPLICATES_ERROR : TS_DUPLICATES_SUM,
+                                  .progress = place->progress,
+                                  .progress_arg = place->progress_arg,
+                                  .work = place->work,
+                                  .stop = place->stop,
+                                  .no_space_check = place->no_space_check };
+    struct ts_build_report report;
+    struct ts_tensor *t = NULL;
+    int rc = ts_segments_tensor(all, 0, &t, err);
+    if (rc < 0)
+        return rc;
+    o.value_bytes = t->header.value_bytes;
+    o.zeros = (t->header.flags & TS_TENSOR_ZEROS) != 0;
+    o.weights = ts_tensor_weighted(t);
+    if (o.shard_bytes == 0)
+        o.shard_bytes = shard_bytes_of(t);
+    ts_tensor_close(t);
+    t = NULL;
+    rc = ts_build_segments(&o, all, &report, err);
+    if (rc == 0)
+        rc = ts_tensor_open(out, &t, err);
+    if (rc == 0)
+        *hash = t->hash;
+    ts_tensor_close(t);
+    return rc;
+}
+
+int ts_append_build_merged(const struct ts_append *a, const struct ts_segments *all,
+                           const struct ts_build_options *o, uint64_t *hash, struct ts_err *err)
+{
+    char *out = ts_build_dir_file(a->dir, TS_MERGED_NAME, 0);
+    const int rc =
+        out == NULL ? ts_no_memory(err, a->old->path) : ts_append_build(all, out, o, hash, err);
+    free(out);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ its turn */
+
+/* Whether there is one tensor to read: 1, 0, or a failure. */
+static int is_whole(const struct ts_segments *s)
+{
+    struct ts_tensor *t = NULL;
+    const int whole = !s->listed || (s->merged && ts_segments_merged(s, &t, NULL) == 0);
+    ts_tensor_close(t);
+    return whole;
+}
+
+static int is_whole_at(const char *path, struct ts_err *err)
+{
+    struct ts_segments *s = NULL;
+    int rc = ts_segments_open(path, &s, err);
+    if (rc == 0)
+        rc = is_whole(s);
+    ts_segments_close(s);
+    return rc;
+}
+
+/* Waits while another process changes the tensor, and begins. any: whatever is there by then.
+ * Returns 1 if there is nothing left to do. */
+static int take_turn(struct ts_append *a, const char *path, int any,
+                     const struct ts_build_options *o, struct ts_err *err)
+{
+    const struct timespec pause = { 0, WAIT_NS };
+    for (int looks = 0;; looks++) {
+        struct ts_err why = { 0 };
+        int rc = ts_stop_check(o->stop, err);
+        if (rc == 0 && !any)
+            rc = is_whole_at(path, err);
+        if (rc != 0)
+            return rc;
+        rc = ts_append_begin(a, path, &why);
+        if (rc == 0)
+            return !any && is_whole(a->old);
+        if (rc != TS_EBUSY || why.sys != EBUSY) { /* only another writer ends some day */
+            if (err != NULL)
+                *err = why;
+            return rc;
+        }
+        ts_append_end(a);
+        *a = (struct ts_append){ .dir = NULL };
+        if (looks == WAIT_LOOKS && o->note != NULL) {
+            struct ts_err note;
+            ts_fail(&note, TS_EBUSY, "waits: %s", why.text);
+            o->note(o->note_arg, &note);
+        }
+        nanosleep(&pause, NULL);
+    }
+}
+
+/* ------------------------------------------------------------------ for readers */
+
+/* *begun: the place is ours, so that what fails from then on fails elsewhere, too. */
+static int merge_beside(const char *path, const struct ts_build_options *o,
+                        struct ts_append_report *ret, int *begun, struct ts_err *err)
+{
+    struct ts_append a = { .dir = NULL };
+    uint64_t hash = 0;
+    int rc = take_turn(&a, path, 0, o, err);
+    *begun = rc >= 0 || rc == TS_ESTOP || rc == TS_ENOMEM;
+    if (rc == 0)
+        ret->n_segments = a.old->n;
+    if (rc == 0)
+        rc = ts_append_build_merged(&a, a.old, o, &hash, err);
+    if (rc == 0)
+        rc = ts_append_take(&a, a.old->n, 0, err);
+    if (rc == 0)
+        rc = ts_append_list(&a, a.old->n, &hash, err);
+    if (rc == 0)
+        rc = ts_build_dir_commit(a.dir, &ret->warn, err);
+    ts_append_end(&a);
+    return rc < 0 ? rc : 0;
+}
+
+/* A tensor of all segments in a temporary directory, which is removed when it is closed. */
+static int merge_outside(const char *path, const struct ts_build_options *o,
+                         struct ts_append_report *ret, struct ts_tensor **outside,
+                         struct ts_err *err)
+{
+    struct ts_temp_dir *temp = NULL;
+    struct ts_segments *s = NULL;
+    struct ts_tensor *t = NULL;
+    char *out = NULL, *name = strdup(path);
+    uint64_t hash;
+    int rc = name == NULL ? ts_no_memory(err, path) : ts_segments_open(path, &s, err);
+    if (rc == 0)
+        rc = ts_temp_dir_new(o->tmp != NULL ? o->tmp : "/tmp", &temp, err);
+    if (rc == 0 && asprintf(&out, "%s/" TS_MERGED_NAME, ts_temp_dir_path(temp)) < 0) {
+        out = NULL;
+        rc = ts_no_memory(err, path);
+    }
+    if (rc == 0)
+        rc = ts_append_build(s, out, o, &hash, err);
+    if (rc == 0)
+        rc = ts_tensor_open(out, &t, err);
+    if (rc == 0) {
+        ret->n_segments = s->n;
+        ret->outside = 1;
+        free(t->path);
+        t->path = name;
+        t->temp = temp;
+        *outside = t;
+    } else {
+        free(name);
+        ts_temp_dir_remove(temp);
+    }
+    ts_segments_close(s);
+    free(out);
+    return rc;
+}
+
+static int is_owner(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) != 0 || st.st_uid == geteuid();
+}
+
+static int merge(const char *path, const struct ts_build_options *o, struct ts_append_report *ret,
+                 struct ts_tensor **outside, struct ts_err *err)
+{
+    struct ts_err why = { 0 };
+    int begun = 0, rc;
+    if (is_owner(path) || outside == NULL) {
+        rc = merge_beside(path, o, ret, &begun, &why);
+        if (rc == 0 || begun || outside == NULL) {
+            if (rc < 0 && err != NULL)
+                *err = why;
+            return rc;
+        }
+    }
+    rc = merge_outside(path, o, ret, outside, &why);
+    if (rc == TS_ESTOP && err != NULL)
+        *err = why;
+    else if (rc < 0)
+        ts_fail(err, rc,
+                "%s (this user may not change the tensor: tshard compact %s, by its owner, makes "
+                "one tensor of its segments)",
+                why.text, path);
+    return rc;
+}
+
+int ts_append_merge(const char *path, const struct ts_build_options *o,
+                    struct ts_append_report *ret, struct ts_tensor **outside, struct ts_err *err)
+{
+    const struct timespec pause = { 0, WAIT_NS };
+    int rc;
+    memset(ret, 0, sizeof *ret);
+    while (pthread_mutex_trylock(&one_at_a_time) != 0) {
+        rc = ts_stop_check(o->stop, err);
+        if (rc < 0)
+            return rc;
+        nanosleep(&pause, NULL);
+    }
+    rc = is_whole_at(path, err);
+    if (rc == 0)
+        rc = merge(path, o, ret, outside, err);
+    pthread_mutex_unlock(&one_at_a_time);
+    return rc < 0 ? rc : 0;
+}
+
+/* ------------------------------------------------------------------ in their place */
+
+/* Reads all of a tensor, and checks it by its checksums. */
+static int check_contents(const struct ts_tensor *t, const volatile sig_atomic_t *stop,
+                          struct ts_err *err)
+{
+    void *raw = aligned_alloc(TS_PAGE, ts_tensor_raw_bytes(t));
+    struct ts_tensor_sums sums;
+    struct ts_kept kept;
+    int rc = raw == NULL ? ts_no_memory(err, t->path) : ts_tensor_sums_read(t, &sums, err);
+    if (rc >= 0) {
+        rc = ts_kept_read(t, &kept, err);
+        if (rc >= 0)
+            ts_kept_free(&kept);
+    }
+    for (uint32_t m = 0; m < t->order && rc >= 0; m++) {
+        uint64_t *rows = NULL;
+        rc = ts_tensor_rows(t, m, &rows, err);
+        free(rows);
+        if (rc >= 0 && t->mode[m].disk.labels_bytes > 0)
+            rc = ts_tensor_labels_lines(t, m, err);
+        for (uint64_t s = 0; s < t->mode[m].disk.n_shards && rc >= 0; s++) {
+            rc = ts_stop_check(stop, err);
+            if (rc == 0)
+                rc = ts_tensor_read_shard(t, m, s, raw, err);
+        }
+    }
+    free(raw);
+    return rc < 0 ? rc : 0;
+}
+
+/* Takes over what is merged, if it is whole. Returns 1, 0 if it is not, or a failure. */
+static int take_merged(const struct ts_append *a, const struct ts_build_options *o,
+                       struct ts_err *err)
+{
+    struct ts_tensor *t = NULL;
+    int rc = ts_segments_merged(a->old, &t, err);
+    if (rc == 0)
+        rc = check_contents(t, o->stop, err);
+    if (rc == TS_EIO || rc == TS_EFORMAT) {
+        ts_tensor_close(t);
+        return 0;
+    }
+    if (rc == 0)
+        rc = ts_build_dir_take(a->dir, NULL, ts_open_dir_fd(t->dir), a->old->path, err);
+    ts_tensor_close(t);
+    return rc < 0 ? rc : 1;
+}
+
+int ts_append_compact(const char *path, const struct ts_build_options *o,
+                      struct ts_append_report *ret, struct ts_err *err)
+{
+    struct ts_append a = { .dir = NULL };
+    struct ts_segments *s = NULL;
+    uint64_t hash;
+    int taken = 0, rc;
+    memset(ret, 0, sizeof *ret);
+    rc = ts_segments_open(path, &s, err);
+    if (rc < 0)
+        return rc;
+    rc = !s->listed;
+    ts_segments_close(s);
+    if (rc == 0)
+        rc = take_turn(&a, path, 1, o, err);
+    if (rc == 0 && !a.old->listed) /* another process was faster */
+        rc = 1;
+    if (rc == 0 && a.old->merged && o->shard_bytes == 0) {
+        taken = take_merged(&a, o, err);
+        rc = taken < 0 ? taken : 0;
+        ret->remade = taken == 0;
+    }
+    if (rc == 0 && taken == 0) {
+        rc = ts_append_build_merged(&a, a.old, o, &hash, err);
+        if (rc == 0)
+            rc = ts_build_dir_raise(a.dir, TS_MERGED_NAME, err);
+    }
+    if (rc == 0)
+        rc = ts_build_dir_commit(a.dir, &ret->warn, err);
+    if (rc == 0)
+        ret->n_segments = a.old->n;
+    ts_append_end(&a);
+    return rc < 0 ? rc : 0;
+}

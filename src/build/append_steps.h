@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* append_steps.h - what the changes of a tensor share (append.h): they take the lock, open what is
+ * there, fill the new directory, and exchange the two.
+ *
+ *   threads  called from one
+ *   errors   0 or a negative ts_code
+ */
+#ifndef TS_BUILD_APPEND_STEPS_H
+#define TS_BUILD_APPEND_STEPS_H
+
+#include "build/append.h"
+#include "build/build_dir.h"
+#include "format/kept.h"
+#include "format/segments.h"
+
+struct ts_append {
+    struct ts_build_dir *dir; /* holds the lock */
+    struct ts_segments *old;
+    struct ts_disk_segment *entry; /* of the old segments, and room for one more */
+    struct ts_kept kept;           /* how it was built; for an append */
+    int unique;                    /* no cell may be in two segments */
+};
+
+/* Takes the lock, and opens what is there then. If another process holds it, the failure is
+ * TS_EBUSY with sys EBUSY, and if this process does, with sys EDEADLK. */
+int ts_append_begin(struct ts_append *a, const char *path, struct ts_err *err);
+void ts_append_end(struct ts_append *a);
+
+/* Takes the first n segments over: alone, as the tensor itself. */
+int ts_append_take(const struct ts_append *a, uint32_t n, int alone, struct ts_err *err);
+
+/* Writes the list of the first n entries; merged_hash as for ts_segments_make. */
+int ts_append_list(const struct ts_append *a, uint32_t n, const uint64_t *merged_hash,
+                   struct ts_err *err);
+
+/* Builds the tensor of all segments as the directory `out`. o: as for ts_append_merge. */
+int ts_append_build(const struct ts_segments *all, const char *out,
+                    const struct ts_build_options *o, uint64_t *hash, struct ts_err *err);
+
+/* The same in the new directory, as `merged`. */
+int ts_append_build_merged(const struct ts_append *a, const struct ts_segments *all,
+                           const struct ts_build_options *o, uint64_t *hash, struct ts_err *err);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* segments.h - a tensor that was appended to: tensors in one directory, in the order of the
+ * appends.
+ *
+ * The index of the directory lists them, and each is in a directory of its own. They have the same
+ * order, type of values and kinds of cells, and an index means the same slice in all of them. A
+ * later segment may have larger modes. The sizes, names and labels of the last one are those of the
+ * whole.
+ *
+ * A directory that was not appended to is one segment, which is the tensor itself.
+ *
+ *   owner    what is opened is the caller's, until close; a segment may outlive the list
+ *   units    bytes, nonzeros; segments from 0
+ *   threads  read-only after opening: any thread
+ *   errors   0 or a negative ts_code with one sentence; on failure *ret is not touched
+ */
+#ifndef TS_FORMAT_SEGMENTS_H
+#define TS_FORMAT_SEGMENTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "format/layout.h"
+#include "format/tensor.h"
+
+struct ts_segments {
+    char *path;
+    struct ts_open_dir *dir;
+    uint32_t n, order;
+    int listed; /* 0: one tensor, which was not appended to, and no entries */
+    int merged;           /* the tensor of all segments is there */
+    uint64_t merged_hash; /* checksum of its index */
+    struct ts_disk_segment *entry;
+};
+
+int ts_segments_open(const char *path, struct ts_segments **ret, struct ts_err *err);
+void ts_segments_close(struct ts_segments *s); /* NULL is fine */
+
+/* Opens a segment, and checks it against its entry. */
+int ts_segments_tensor(const struct ts_segments *s, uint32_t i, struct ts_tensor **ret,
+                       struct ts_err *err);
+
+/* Checks that a segment can follow another one: all that they must have in common. */
+int ts_segments_follows(const struct ts_tensor *before, const struct ts_tensor *t,
+                        struct ts_err *err);
+
+/* Opens the tensor of all segments, if `merged` is set. Its path is that of the list. */
+int ts_segments_merged(const struct ts_segments *s, struct ts_tensor **ret, struct ts_err *err);
+
+/* The bytes of the index of a list, malloc'ed; NULL: no memory. merged_hash: NULL, or that of the
+ * tensor of all segments. */
+void *ts_segments_make(uint32_t order, const struct ts_disk_segment *entry, uint32_t n,
+                       const uint64_t *merged_hash, size_t *bytes);
+
+/* Reads and checks the bytes of such an index, and sets all of *ret but path and dir. Its entries
+ * are malloc'ed. */
+int ts_segments_parse(const void *bytes, size_t n_bytes, const char *where, struct ts_segments *ret,
+                      struct ts_err *err);
+
+/* Whether the first bytes of an index, at least those of struct ts_disk_segments, are of a list. */
+int ts_segments_is(const void *header);
+
+/* For ts_tensor_open: opens the tensor of all segments of a list. If it is not there, or cannot be
+ * opened, the merger makes it first, which src/build fills in. Where the merger cannot make it
+ * beside the segments, *ret is a tensor of its own. Without a merger the list is refused. */
+typedef int ts_segments_merger(const char *path, struct ts_tensor **ret, struct ts_err *err);
+/* replace 0: only if there is none */
+void ts_segments_set_merger(ts_segments_merger *merger, int replace);
+int ts_segments_open_whole(const char *path, struct ts_tensor **ret, struct ts_err *err);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Opens the tensor of all segments, which is made when it is read for the first time. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "format/segments.h"
+
+static ts_segments_merger *merger; /* atomic */
+
+void ts_segments_set_merger(ts_segments_merger *m, int replace)
+{
+    ts_segments_merger *none = NULL;
+    if (replace)
+        __atomic_store_n(&merger, m, __ATOMIC_RELEASE);
+    else
+        __atomic_compare_exchange_n(&merger, &none, m, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+}
+
+int ts_segments_merged(const struct ts_segments *s, struct ts_tensor **ret, struct ts_err *err)
+{
+    struct ts_tensor *t = NULL;
+    char *path = NULL, *own = strdup(s->path);
+    int rc;
+    if (own == NULL || asprintf(&path, "%s/" TS_MERGED_NAME, s->path) < 0) {
+        free(own);
+        return ts_no_memory(err, s->path);
+    }
+    rc = ts_tensor_open_inside(s->dir, TS_MERGED_NAME, path, &t, err);
+    if (rc == 0 && (t->hash != s->merged_hash || t->order != s->order || t->part.n != 0))
+        rc = ts_fail(err, TS_EFORMAT, "%s: is not the tensor that %s/" TS_INDEX_NAME " names", path,
+                     s->path);
+    free(path);
+    if (rc < 0) {
+        free(own);
+        ts_tensor_close(t);
+        return ts_open_dir_explain(s->dir, rc, err);
+    }
+    free(t->path); /* the files have paths of their own */
+    t->path = own;
+    *ret = t;
+    return 0;
+}
+
+static int refuse(const struct ts_segments *s, struct ts_err *err)
+{
+    return ts_fail(err, TS_EFORMAT,
+                   "%s: has %" PRIu32 " segment%s, which this does not read: tshard compact %s "
+                   "makes them one",
+                   s->path, s->n, ts_num_plural(s->n), s->path);
+}
+
+/* One look at a list. Returns 1 if a merge has put the tensor beside the segments since. */
+static int open_or_merge(const struct ts_segments *s, ts_segments_merger *merge, int again,
+                         struct ts_tensor **ret, struct ts_err *err)
+{
+    struct ts_tensor *outside = NULL;
+    int rc = TS_EFORMAT;
+    if (!s->listed)
+        return ts_segments_tensor(s, 0, ret, err);
+    if (s->merged)
+        rc = ts_segments_merged(s, ret, err);
+    if (rc == 0 || (rc != TS_EFORMAT && rc != TS_EIO) || (s->merged && (again || merge == NULL)))
+        return rc;
+    if (merge == NULL)
+        return refuse(s, err);
+    rc = merge(s->path, &outside, err);
+    if (rc == 0 && outside != NULL)
+        *ret = outside;
+    return rc < 0 ? rc : outside == NULL;
+}
+
+int ts_segments_open_whole(const char *path, struct ts_tensor **ret, struct ts_err *err)
+{
+    ts_segments_merger *merge = __atomic_load_n(&merger, __ATOMIC_ACQUIRE);
+    int damaged = 0;
+    /* an append may follow each merge */
+    for (int tries = 0; tries < TS_OPEN_DIR_TRIES; tries++) {
+        struct ts_segments *s = NULL;
+        int rc = ts_segments_open(path, &s, err);
+        if (rc < 0)
+            return rc;
+        rc = open_or_merge(s, merge, damaged > 1, ret, err);
+        damaged += rc > 0 && s->merged;
+        ts_segments_close(s);
+        if (rc <= 0)
+            return rc;
+    }
+    return ts_open_dir_fail(path, err);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tool_merge.h - a command that reads a tensor of several segments merges them first
+ * (build/append.h), within the memory that its options allow.
+ *
+ *   threads  the main thread
+ */
+#ifndef TS_TOOLS_TOOL_MERGE_H
+#define TS_TOOLS_TOOL_MERGE_H
+
+#include "api/tools.h"
+
+/* Called once the options of a command are known. */
+void tool_merge_setup(const struct ts_cmd *cmd, const void *args, int quiet);
+
+#endif
