@@ -78,7 +78,10 @@ if grep -q 'copy of the state' table; then bad "plan: a copy for no states"; fi
 rm -r states
 
 # ---- one of several processes: its own shards, and all factors; alone it is as without ----
-"$bin/tstream" plan x.tsh --cpu -t 1 -r 8 -m 64M --json > one.json
+"$bin/tstream" plan x.tsh --cpu -t 1 -r 8 -m 64M --json > one.json 2> err
+[ ! -s err ] || bad "plan -t 1: $(cat err)"
+"$bin/tstream" plan x.tsh --cpu -t 1000 -r 2 > log 2> err || bad "plan -t 1000: $(cat err)"
+grep -q '1000 threads share the [0-9]* CPUs* of this machine .*no rate is known' err || bad "plan -t 1000: $(cat err)"
 whole=$(sed 's/.*"resident_shard_bytes":\([0-9]*\),.*/\1/' one.json)
 for n in 1 2 5 64; do
     "$bin/tstream" plan x.tsh --cpu -t 1 -r 8 -m 64M --ranks $n --json > plan.json || bad "plan --ranks $n"

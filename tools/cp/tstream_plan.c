@@ -163,6 +163,20 @@ static uint32_t threads_measured(const struct run_plan *p)
     return n < machine.cpus ? (uint32_t)n : machine.cpus;
 }
 
+/* Prints a note if more threads are planned than this machine has CPUs, so that they are measured
+ * while they share these. */
+static void note_threads(const struct run_plan *p)
+{
+    struct ts_machine machine;
+    ts_machine_get(&machine);
+    if (p->run.n_devices == 0 && p->ranks.n == 0 && p->threads > machine.cpus)
+        tool_note(
+            p->cmd,
+            "%u threads share the %u CPU%s of this machine while they are measured: no rate is "
+            "known for a machine with more",
+            p->threads, machine.cpus, tool_plural(machine.cpus));
+}
+
 static int measure(const struct ts_engine_conf *conf, const struct ts_tensor *t, struct run_plan *p,
                    struct ts_err *err)
 {
@@ -316,6 +330,8 @@ static int plan_run(const struct ts_cmd *cmd, const void *parsed, const char *pa
         rc = plan_processes(&ec, t, &p, err);
     if (rc == 0)
         rc = make_plan(&ec, &p, err);
+    if (rc == 0)
+        note_threads(&p);
     if (rc == 0)
         rc = measure(&ec, t, &p, err);
     if (rc == 0)
