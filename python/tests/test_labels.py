@@ -194,6 +194,7 @@ def test_a_model_is_a_dataset(model):
     pytest.importorskip("xarray")
     x = model.to_xarray()
     assert dict(x.sizes) == {"component": 2, "who": 6, "day": 9, "what": 3}
+    assert x["who"].dtype == object  # an array of fixed width takes rows times the longest name
     assert list(x["who"].values) == sorted(WHO) and "day" not in x.coords
     cells = (x["weights"] * x["factor_who"] * x["factor_day"] * x["factor_what"]).sum("component")
     want = model.predict([[3, 4, 1]])[0]

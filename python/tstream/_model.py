@@ -318,7 +318,9 @@ class Model:
             data[f"factor_{dim}"] = ((dim, "component"), np.array(self.factors[mode]))
             label = self.labels(mode)
             if any(x is not None for x in label):
-                coords[dim] = [str(i) if x is None else x for i, x in enumerate(label)]
+                names = np.empty(len(label), dtype=object)  # not all as long as the longest
+                names[:] = [str(i) if x is None else x for i, x in enumerate(label)]
+                coords[dim] = names
         return xarray.Dataset(data, coords)
 
     def _number(self, mode: Mode) -> int:
