@@ -49,6 +49,26 @@ fi
 
 rm -rf y.cp.partial # with the state of the run
 
+# Factors that are written and read are no silence.
+"$bin/tshard" gen --dims 150000x100000x5 --nnz 200000 -o wide.tsh > log 2>&1
+# asked_during WHAT COMMAND...: a line of WHAT comes of a process that is asked all the time
+asked_during()
+{
+    said=$1
+    shift
+    trap '' USR1 # the process ignores it until it takes it
+    "$@" > table 2> told &
+    pid=$!
+    trap - USR1
+    while kill -USR1 $pid 2> kills; do sleep 0.02; done
+    wait $pid || bad "$*: $(tail -n 3 told)"
+    grep -q "$said" told || bad "$*: SIGUSR1 said $(tail -n 3 told)"
+}
+asked_during 'writing factors: working, ' "$bin/tstream" cp wide.tsh --cpu -q -r 16 -i 1 -o wide.cp
+asked_during 'reading factors: .* rows' "$bin/tstream" top -q -n 1 wide.cp
+asked_during 'reading factors: .* rows' "$bin/tstream" report -q wide.cp -o wide.html
+rm -r wide.*
+
 # ---- status.json, while the run is there, and not afterwards ----
 json_is() # FILE PYTHON: an expression of the object s, where there is a program that can tell
 {

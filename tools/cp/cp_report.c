@@ -340,13 +340,27 @@ void cp_report_end(struct cp_report *r)
     tool_progress_end(&r->progress);
 }
 
+void cp_report_write(struct cp_report *r)
+{
+    if (r->model == NULL)
+        tool_progress_start(&r->ending, "writing factors", "", 0);
+}
+
+void cp_report_written(struct cp_report *r)
+{
+    if (r->model == NULL)
+        tool_progress_end(&r->ending);
+}
+
 /* Prints "fit 0.123456789 after 12 sweeps (converged), 1.23 s, factors in X.cp". If that is too
  * wide, the path is on a line of its own. */
 static void print_done(const struct cp_report *r, const struct ts_solver_result *res,
                        const char *out, uint64_t total_ns)
 {
     const int good = res->rounded || res->exact || res->converged || res->overfits;
-    const char *why = res->rounded     ? "1 but for float32's rounding; see tstream fit"
+    const char *why = res->rounded && res->fit_error > 0
+                          ? "1 but for float32's rounding; see tstream fit"
+                      : res->rounded   ? "1 but for float32's rounding"
                       : res->exact     ? "exact to rounding"
                       : res->converged ? "converged"
                       : res->overfits  ? "held-out error no longer falls"

@@ -61,6 +61,7 @@ struct cp_report {
     uint32_t shown;                /* bit i: column i is shown */
     uint32_t n_singular;           /* number of sweeps with a singular mode */
     struct tool_progress progress; /* progress of the current sweep */
+    struct tool_progress ending;   /* what follows the last sweep */
     _Atomic uint64_t done_nnz;     /* nonzeros processed in the current sweep, over all modes */
     uint64_t sweep_ns;             /* time of the sweep before; 0: none */
 };
@@ -83,6 +84,10 @@ void cp_report_count(void *ctx, uint64_t nnz);
 
 /* Ends progress, after the last sweep or a failure. */
 void cp_report_end(struct cp_report *r);
+
+/* Between them, the factors of a run of one model are written. */
+void cp_report_write(struct cp_report *r);
+void cp_report_written(struct cp_report *r);
 
 /* Prints the last line, or the event "done". out: directory of the factors; NULL: none are
  * written. */

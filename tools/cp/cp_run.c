@@ -288,8 +288,11 @@ static int hear_run(void *ctx, const struct ts_run_event *e, struct ts_err *err)
         if (e->rc == TS_ESTOP)
             tool_ranks_stopped();
         cp_report_end(r);
+        if (e->rc == 0)
+            cp_report_write(r);
         break;
     case TS_RUN_ENDED:
+        cp_report_written(r);
         return e->outcome->started ? tell_end(r, e->rc, e->outcome, err) : e->rc;
     }
     return 0;

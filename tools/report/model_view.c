@@ -382,11 +382,16 @@ int model_view_walk(struct model_view *v, uint32_t mode, model_view_fn *fn, void
     const uint64_t rows = v->model->n_rows[mode], step = 16384 / rank + 1;
     double *x = malloc(step * rank * sizeof *x);
     uint64_t *index = malloc(step * sizeof *index), *map = NULL;
+    struct tool_progress progress = { 0 };
     int rc = x == NULL || index == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for rows")
                                         : map_rows(v, mode, &map, err);
+    if (v->shows)
+        tool_progress_start(&progress, "reading factors", "rows", rows);
     for (uint64_t row = 0; row < rows && rc == 0; row += step) {
         const uint64_t n = rows - row < step ? rows - row : step;
         rc = ts_model_rows(v->model, mode, n, x, err);
+        if (v->shows)
+            tool_progress_update(&progress, row + n);
         for (uint64_t i = 0; i < n; i++)
             index[i] = map == NULL ? row + i : map[row + i];
         if (rc == 0)
@@ -394,6 +399,8 @@ int model_view_walk(struct model_view *v, uint32_t mode, model_view_fn *fn, void
         if (ts_stop_asked(&tool_stop) && rc == 0)
             rc = ts_fail(err, TS_ESTOP, "stopped");
     }
+    if (v->shows)
+        tool_progress_end(&progress);
     free(map);
     free(index);
     free(x);

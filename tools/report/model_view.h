@@ -29,6 +29,7 @@ struct model_view {
     /* `run`, or the value of history.json for a model saved without a run; NULL: neither exists */
     const struct ts_json_value *history;
     uint32_t *by_weight; /* components, largest weight first */
+    int shows;           /* 1: model_view_walk shows its progress */
 };
 
 /* Opens the operands, in any order: one that ends with .tsh is the tensor. Both may be missing.

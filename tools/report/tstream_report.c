@@ -158,8 +158,10 @@ static int find_figures(struct model_view *v, const struct report_conf *conf, st
         .view = v, .scan = &scan, .figures = &figures, .models = &models
     };
     double *weight = malloc(conf->components * sizeof *weight);
-    int rc = weight == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", v->model->path)
-                            : report_scan_new(v, conf, &scan, err);
+    int rc;
+    v->shows = 1;
+    rc = weight == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", v->model->path)
+                        : report_scan_new(v, conf, &scan, err);
     if (rc == 0)
         rc = report_models_find(v->model, &models, err);
     for (uint32_t c = 0; c < conf->components && rc == 0; c++)

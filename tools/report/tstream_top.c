@@ -330,6 +330,7 @@ static int show(struct top *t, struct ts_err *err)
     t->last = t->args->mode > 0 ? t->first : order - 1;
     t->components = model_view_components(&t->view, t->args->components);
     t->columns = tool_columns();
+    t->view.shows = 1;
     t->list = calloc((size_t)order * t->components, sizeof *t->list);
     if (t->list == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->view.model->path);
