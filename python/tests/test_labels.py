@@ -411,3 +411,25 @@ def test_a_model_is_not_saved_in_a_tensor(model, tmp_path):
         with pytest.raises(ValueError, match="lies in the tensor .*; name another place as path"):
             model.save(tmp_path / "t.tsh" / name, replace=True)
     assert {x.name for x in (tmp_path / "t.tsh").iterdir()} == kept
+
+
+def test_times_that_are_no_bins_of_a_model(tmp_path):
+    """A table has times, and a model of bins has their starts: by a tensor they are found."""
+    days = np.datetime64("2024-01-01") + np.arange(40)
+    some = {"day": days, "who": np.array(WHO)[np.arange(40) % 6], "n": np.arange(40.0) + 1}
+    bins = dict(modes=["day", "who"], value="n", bin={"day": "7d"})
+    m = ts.cp(some, 2, **bins, **RUN)
+    for call in (lambda: m.predict({"day": days[1:2], "who": ["ann"]}), lambda: m.fit(some, value="n")):
+        with pytest.raises(ValueError, match=r"no row called '2024-01-0\d', only such as '2024-01-01'.*bin=\.\.\.\) makes"):
+            call()
+    late = ts.from_frame({name: x[15:] for name, x in some.items()}, **bins)
+    assert late.labels("day")[0] != m.labels("day")[0] and np.isfinite(m.fit(late, cpu=True))
+    (tmp_path / "x.csv").write_text("day,who,n\n2024-01-04,ann,\n")
+    with pytest.raises(ValueError, match="the value is empty; leave such lines out$"):
+        m.fit(tmp_path / "x.csv")
+
+
+def test_a_collection_names_its_models():
+    c = ts.cp(build(), [1, 2], **RUN)
+    with pytest.raises(KeyError, match=r"2: c\[rank, seed\] is a model of a collection c.*\(1, 4\), \(2, 4\)"):
+        c[2]

@@ -221,6 +221,8 @@ WRONG = {
     "columns for texts": (
         lambda p: library("pandas").DataFrame(TABLE), lambda x: cp_table(x, text=[x["u"]]), TypeError,
         "such as text=\\['u'\\], and this is of type Series$"),
+    "a width without its column": (lambda p: TABLE, lambda x: cp_table(x, bin="7d"), TypeError,
+                                   "^bin='7d': widths of columns are wanted, such as {'u': '7d'}$"),
     "a text for the modes": (lambda p: TABLE, lambda x: cp_table(x, modes="user"), ts.ArgumentError,
                              "a list of columns"),
     "a number for the modes": (lambda p: TABLE, lambda x: cp_table(x, modes=3), TypeError,

@@ -516,6 +516,14 @@ def test_parts_are_those_of_the_program(coo, tensor, tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     train, test = tensor.split(0.3, seed=4, train="a.tsh", test="b.tsh")
+    drawn = np.random.default_rng(2).integers(0, 9, (99, 3))
+    parts = ts.from_coo(drawn, np.ones(99)).split(0.3)
+    assert sum(part.nnz for part in parts) == len(np.unique(drawn, axis=0))
+    assert not any(os.path.exists(f"tensor.{name}.tsh") for name in ("train", "test"))
+    folders = [os.path.dirname(part.path) for part in parts]
+    for part in parts:
+        part.close()
+    assert not any(map(os.path.exists, folders))
     assert train.nnz + test.nnz == tensor.nnz and train.shape == test.shape == tensor.shape
     some = tensor.select("c.tsh", keep={0: [5, 3, 3, 7], 1: range(tensor.shape[1])}, at_least={2: 2}, memory="64M")
     summed = tensor.select("d.tsh", sum=[1])

@@ -369,6 +369,18 @@ def _select(t: Tensor, out: Path, *, keep: "Mapping[int, Array]", least: "Mappin
     return Tensor(out)
 
 
+def select_temporary(t: Tensor, **chosen: Any) -> Tensor:
+    """What :func:`_select` builds, in a temporary directory."""
+    temporary = tempfile.mkdtemp(suffix=".tstream")
+    try:
+        out = os.path.join(temporary, "tensor.tsh")
+        _select(t, out, **chosen).close()
+        return Tensor(out, temporary)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
 def is_skipping(missing: str) -> bool:
     if missing not in ("error", "skip"):
         raise ArgumentError(f"missing={missing!r}: one of error, skip")

@@ -12,7 +12,7 @@ import numpy as np
 from . import _column, _files, _inputs
 from ._build import of_source
 from ._checks import names_of_columns, shown
-from ._errors import ArgumentError, ArgumentTypeError
+from ._errors import ArgumentError, ArgumentTypeError, FormatError
 from ._frame import _column_names, _field, _Mode, of_rows
 from ._lib import Array, lib, unmasked
 from ._tensor import Tensor, as_tensor
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 16
 _Say = Callable[[int], str]  # how a sentence names a row
 _LABELS = (str, bytes, datetime.date, np.datetime64)  # types of a field that may be a label
+_TIME = re.compile(r"\d{4}-\d\d")  # how a label of a time begins
 _SEVERAL = -2  # in place of the index of a label that several rows have
 
 
@@ -58,6 +59,16 @@ def _is_odd(field: Any) -> bool:
     return not isinstance(field, (str, bytes)) and " at 0x" in repr(field)
 
 
+def _of_bins(model: "Model", mode: int, name: str) -> str:
+    """What a sentence adds if a time is none of a mode's times, as those of bins are."""
+    index, rows = model.rows(mode)
+    label = model.labels(mode, [0 if index is None else int(index[0])])[0] if len(rows) else None
+    if label is None or not _TIME.match(label) or not _TIME.match(name):
+        return ""
+    return (f", only such as {label!r}: if these are bins, from_frame(..., bin=...) makes a tensor "
+            "of a table, for fit, evaluate and fold_in")
+
+
 def _by_label(model: "Model", mode: int, column: _column.Column, say: "_Say") -> Array:
     column = _column.coded(column)
     odd = next((x for x in column.fields if _is_odd(x)), None)
@@ -71,7 +82,8 @@ def _by_label(model: "Model", mode: int, column: _column.Column, say: "_Say") ->
         code = int(column.codes[row])
         raise ArgumentError(f"{say(row)}: several rows of the model are called {names[code]!r}"
                             if place[code] == _SEVERAL else
-                            f"{say(row)}: the model has no row called {names[code]!r}")
+                            f"{say(row)}: the model has no row called {names[code]!r}"
+                            + _of_bins(model, mode, names[code]))
     found: Array = place[column.codes]
     return found
 
@@ -233,9 +245,10 @@ def _own_words() -> "Iterator[None]":
     """Sentences of builds name keywords that methods of models lack."""
     try:
         yield
-    except ArgumentError as e:
+    except (ArgumentError, FormatError) as e:
         words = str(e)
         for theirs, ours in ((r"[:;] missing='skip' leaves out such rows$", "; leave out such rows"),
+                             (r" \(missing='skip' leaves such lines out\)$", "; leave such lines out"),
                              (r"; text=\[.*\] takes the fields of this column as names$",
                               "; make texts of this column")):
             words = re.sub(theirs, ours, words)

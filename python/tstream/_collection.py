@@ -92,6 +92,9 @@ class Collection:
         return Table.from_rows(self.rows)
 
     def __getitem__(self, key: _Key) -> Model:
+        if key not in self.models:
+            raise KeyError(f"{key!r}: c[rank, seed] is a model of a collection c, and c.best[rank] the "
+                           f"best of a rank; it has {', '.join(map(str, list(self.models)[:9]))}")
         return self.models[key]
 
     def __iter__(self) -> "Iterator[Model]":

@@ -13,12 +13,13 @@ from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
 import numpy as np
 
 from . import _column, _files, _inputs
-from ._checks import names_of_columns
+from ._checks import names_of_columns, shown
 from ._build import (check_left, count_skipped, from_batches, is_skipping, n_nonzeros,
                      read_ahead, wanted_columns, warn_empty, write_labels)
 from ._column import LARGEST, Column
 from ._inputs import InputTypeError, Rows, renamed, warn_renamed
-from ._lib import ArgumentError, Array, Error, Path, check, lib, ts_error, warn
+from ._lib import (ArgumentError, ArgumentTypeError, Array, Error, Path, check, lib, ts_error,
+                   warn)
 from ._tensor import Tensor
 
 _no_index = "is no whole number from 0 to 2^40 - 1"
@@ -529,6 +530,9 @@ def of_rows(source: Rows, chosen: Any, value: Any, out: Optional[Path], *, weigh
             raise ArgumentError(f"text={name!r}: the modes are {', '.join(map(repr, columns))}")
     if not columns:
         raise ArgumentError("modes: the columns that are modes are to be named")
+    if bin is not None and not isinstance(bin, Mapping):
+        raise ArgumentTypeError(f"bin={shown(bin)}: widths of columns are wanted, such as "
+                                f"{{{columns[0]!r}: '7d'}}")
     widths = dict(bin or {})
     units = dict(time_unit) if isinstance(time_unit, Mapping) else {
         name: time_unit

@@ -13,7 +13,7 @@ import numpy as np
 from ._fold import dense_cells
 from ._lib import ArgumentError, Array, LimitError, Mode, Path, TstreamWarning
 from ._table import Table
-from ._tensor import Tensor, as_tensor, from_array
+from ._tensor import Tensor, as_tensor, columns_of, from_array
 
 if TYPE_CHECKING:
     from ._model import Model
@@ -283,7 +283,7 @@ def split_half(
 
     Parameters
     ----------
-    t : Tensor, path or array
+    t : Tensor, path, array or table
         A sparse one is written to temporary tensors, half by half.
     rank : int
     mode : int or str
@@ -295,13 +295,13 @@ def split_half(
     seed : int
         Determines the divisions. The starts have the seeds 1 to `restarts`.
     **settings
-        Settings of :func:`cp`.
+        Settings of :func:`cp`, and what it takes for tables (modes, value and others).
 
     Returns
     -------
     SplitHalf
     """
-    t = as_tensor(t)
+    t = as_tensor(t, **columns_of(settings))
     number = t.mode(mode)
     if repeats < 1 or restarts < 1:
         raise ArgumentError("there is at least one division and one start")
@@ -424,7 +424,7 @@ def choose_rank(
 
     Parameters
     ----------
-    t : Tensor, path or array
+    t : Tensor, path, array or table
     ranks : sequence of int
         They go beyond the rank that is expected.
     mode : int or str
@@ -439,7 +439,7 @@ def choose_rank(
     seed : int
         Determines the divisions.
     **settings
-        Settings of :func:`cp`.
+        Settings of :func:`cp`, and what it takes for tables (modes, value and others).
 
     Returns
     -------
@@ -453,7 +453,7 @@ def choose_rank(
     >>> tstream.choose_rank(x, [1, 2, 3], cpu=True).rank
     2
     """
-    t = as_tensor(t)
+    t = as_tensor(t, **columns_of(settings))
     number = t.mode(mode)
     ranks = sorted({int(r) for r in ranks})
     if not ranks or ranks[0] < 1 or repeats < 1 or restarts < 1:

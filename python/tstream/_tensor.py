@@ -175,20 +175,20 @@ class Tensor:
                 f"{self.path}: there is no mode {number}, only 0 to {self.order - 1}")
         return number
 
-    def labels(self, mode: Mode, index: Any) -> "list[Optional[str]]":
+    def labels(self, mode: Mode, index: Any = None) -> "list[Optional[str]]":
         """Labels of indices.
 
         Parameters
         ----------
         mode : int or str
-        index : array_like of int, shape (n,)
-            From 0, in any order.
+        index : array_like of int, shape (n,), optional
+            From 0, in any order; by default all indices.
 
         Returns
         -------
         list of (str or None)
         """
-        index = np.asarray(index)
+        index = np.arange(self.shape[self.mode(mode)]) if index is None else np.asarray(index)
         if index.size and index.dtype.kind not in "iu":
             raise ArgumentError(f"indices are {index.dtype}: whole numbers are wanted")
         if index.size and index.min() < 0:
@@ -225,7 +225,8 @@ class Tensor:
         seed : int
         train, test : path, optional
             Directories to write. By default they have the name of this tensor with ``.train.tsh``
-            and ``.test.tsh``, in the current directory.
+            and ``.test.tsh``, in the current directory. Parts of a temporary tensor are temporary
+            by default.
         **options
             memory, tmp, threads, shard, replace, progress, space_check: as in :func:`build`.
 
@@ -234,33 +235,35 @@ class Tensor:
         train, test : Tensor
             With the sizes, names and labels of this one.
         """
-        from ._build import _select
+        from ._build import _select, select_temporary
         if not 0 < hold_out < 1:
             raise ArgumentError(f"hold_out={hold_out!r}: a share of the nonzeros, between 0 and 1")
         stem = os.path.basename(self.path.rstrip("/"))
         stem = stem[:-4] if stem.endswith(".tsh") else stem
         paths = [
-            f"{stem}.{name}.tsh" if path is None else path
+            f"{stem}.{name}.tsh" if path is None and not self._temporary else path
             for name, path in (("train", train), ("test", test))
         ]
-        places = [os.path.realpath(path) for path in (*paths, self.path)]
-        if len(set(places)) < 3:
+        named = [given for given in paths if given is not None]
+        places = [os.path.realpath(path) for path in (*named, self.path)]
+        if len(set(places)) <= len(named):
             raise ArgumentError(
                 "train and test are two tensors beside this one, which is read for each of them: "
                 "name "
                 "other places")
-        for path in paths if not options.get("replace") else ():
+        for path in named if not options.get("replace") else ():
             if os.path.exists(path):
                 raise BusyError(f"{os.fsdecode(path)} exists; replace=True replaces it")
         made: "list[Tensor]" = []
-        there = os.path.exists(paths[0])
+        new = paths[0] is not None and not os.path.exists(paths[0])
         try:
-            for held, path in enumerate(paths):
-                made.append(
-                    _select(self, path, keep={}, least={}, sums=(), hold_out=hold_out, seed=seed,
-                            held=bool(held), **options))
+            for held, out in enumerate(paths):
+                chosen: "dict[str, Any]" = dict(keep={}, least={}, sums=(), hold_out=hold_out,
+                                                seed=seed, held=bool(held), **options)
+                made.append(select_temporary(self, **chosen) if out is None else
+                            _select(self, out, **chosen))
         except FormatError:  # one of them would have no values other than 0
-            if made and not there:
+            if made and new:
                 shutil.rmtree(places[0])
             raise
         return made[0], made[1]
