@@ -2,7 +2,6 @@
 /* Computes the fit of a finished run in float64, with an engine of its own on CPU cores. */
 #include "engine/run_fit.h"
 
-#include "base/setting.h"
 #include "cpd/judge/exact_fit.h"
 #include "model/kruskal.h"
 #include "stream/comm.h"
@@ -92,7 +91,7 @@ void ts_run_fit(const struct ts_engine *e, const struct ts_solver_conf *conf,
         return;
     }
     ts_fail(warn, TS_ELIMIT,
-            "this fit may be off by about %.1g, because this method sums in float32: tstream fit "
-            "computes it exactly, and " TS_SET_PRECISION " float64 does so as well",
+            "this fit may be off by about %.1g, because this method rounds its sums: tstream fit "
+            "computes it exactly",
             result->fit_error);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run_fit.h - the fit of a finished run, if sums in float32 have made it inexact.
+/* run_fit.h - the fit of a finished run, if rounding has made it inexact.
  *
- * Some methods sum products in float32. Near a fit of 1, the rounding errors of these sums exceed
- * what is left of |X - model|. Then the fit of the finished model is computed once more, in
- * float64, from the nonzeros and the factors as they are written (cpd/judge/exact_fit.h). This
- * takes a pass on CPU cores within the part of the budget that the run has left free.
+ * Some methods sum products in float32, or compute rows from squares of products. Near a fit of 1,
+ * the rounding errors exceed what is left of |X - model|. Then the fit of the finished model is
+ * computed once more, in float64, from the nonzeros and the factors as they are written
+ * (cpd/judge/exact_fit.h). This takes a pass on CPU cores within the part of the budget that the
+ * run has left free.
  *
  *   owner    the engine opened here is closed before the return
  *   threads  one calls

@@ -8,8 +8,9 @@
  * M' M has less than POLAR_NONE of its largest eigenvalue do not determine columns. Such columns
  * are drawn at random, orthogonal to the others. M' M squares the condition number of M: if the
  * columns are not orthonormal because of rounding, they are made orthonormal once more. tr(A' M) is
- * not summed again after that. So in float32 a fit near 1 may be wrong by the root of FLT_EPSILON
- * (3e-4) if the last mode is orthogonal.
+ * not summed again after that. So if the last mode is orthogonal, a fit near 1 may be wrong by the
+ * root of FLT_EPSILON (3e-4) in float32, and by 3e-5 in float64 if M has dependent columns. That of
+ * the finished run is computed again (engine/run_fit.h).
  *
  *   owner    the caller owns the matrices; the backend owns rows
  *   threads  one calls

@@ -157,7 +157,7 @@ struct ts_solver_result {
     double mean;         /* as in struct ts_solver_sweep */
     double fit;
     double fit_norm;  /* |X| of the fit: without held-out cells */
-    double fit_error; /* about how far rounding to float32 moves the fit; 0: not noticeably */
+    double fit_error; /* about how far rounding moves the fit; 0: not noticeably */
     double objective; /* of the last sweep, as in struct ts_solver_sweep */
     double log_likelihood, kkt;           /* of the last sweep, as in struct ts_solver_sweep */
     double rmse, held_out, held_out_loss; /* of the last sweep, as in struct ts_solver_sweep */

@@ -145,12 +145,15 @@ int ts_solver_fit_float32_will_do(const struct ts_solver *a, double margin)
 }
 
 /* Whether the last product is always summed in float32. Other products are summed again in float64
- * near a fit of 1. */
+ * near a fit of 1. Orthonormal columns are computed from squares of the product (polar.c), so that
+ * float64 is then no better than float32. */
 static int is_summed_once(const struct ts_solver *a)
 {
     const enum ts_row_kind last = ts_solver_kind(a, a->order - 1);
-    if (a->conf->precision != TS_FLOAT32 || a->spec->observed || a->spec->loss != TS_GCP_NONE)
+    if (a->spec->observed || a->spec->loss != TS_GCP_NONE)
         return 0;
+    if (a->conf->precision != TS_FLOAT32)
+        return last == TS_ROW_POLAR;
     return a->spec->held || a->spec->poisson || !ts_row_by_backend(last) ||
            ts_solver_fit_is_rounded(a);
 }

@@ -182,7 +182,7 @@ double ts_solver_fit_now(struct ts_solver *a);
 /* Returns the fit after the last mode of a sweep, with |X|^2 = square. */
 double ts_solver_fit_of(struct ts_solver *a, double square);
 int ts_solver_fit_is_rounded(const struct ts_solver *a);
-/* Returns about how far rounding to float32 moves the fit of the last sweep or, with the same
+/* Returns about how far rounding moves the fit of the last sweep or, with the same
  * factors but for rounding, this one; 0: not noticeably. */
 double ts_solver_fit_error(const struct ts_solver *a, double fit);
 /* Sets *ret to the fit of a model with held-out cells. listed: the sum of squares of the other
