@@ -64,7 +64,8 @@ static const struct tool_entry related[] = {
     { "gen", "tshard-build tstream-cp tstream-compare", NULL },
     { "append", "tshard-build tshard-undo tshard-compact tshard-info", NULL },
     { "undo", "tshard-append tshard-info", NULL },
-    { "compact", "tshard-append tstream-cp", NULL },
+    { "compact", "tshard-append tshard-drop tstream-cp", NULL },
+    { "drop", "tshard-append tshard-select tshard-info", NULL },
     { 0 },
 };
 
@@ -91,6 +92,14 @@ int tshard_open_any(const char *operand, struct ts_tensor **ret, struct ts_err *
                                        : tshard_open(operand, ret, err);
 }
 
+int tshard_has_option(const struct ts_cmd *cmd, uint64_t given, const char *name)
+{
+    for (uint32_t i = 0; cmd->opts[i].name != NULL; i++)
+        if (strcmp(cmd->opts[i].name, name) == 0)
+            return (given >> i & 1) != 0;
+    return 0;
+}
+
 char *tshard_segmented(const char *operand)
 {
     char *path = tool_operand(operand, ".tsh");
@@ -107,13 +116,13 @@ char *tshard_segmented(const char *operand)
 
 int tshard_run(int argc, char **argv)
 {
-    static const struct ts_cmd *const cmds[] = { &tshard_build_cmd,   &tshard_plan_cmd,
-                                                 &tshard_info_cmd,    &tshard_verify_cmd,
-                                                 &tshard_export_cmd,  &tshard_split_cmd,
-                                                 &tshard_index_cmd,   &tshard_part_cmd,
-                                                 &tshard_select_cmd,  &tshard_gen_cmd,
-                                                 &tshard_append_cmd,  &tshard_undo_cmd,
-                                                 &tshard_compact_cmd, NULL };
+    static const struct ts_cmd *const cmds[] = {
+        &tshard_build_cmd,   &tshard_plan_cmd,   &tshard_info_cmd,
+        &tshard_verify_cmd,  &tshard_export_cmd, &tshard_split_cmd,
+        &tshard_index_cmd,   &tshard_part_cmd,   &tshard_select_cmd,
+        &tshard_gen_cmd,     &tshard_append_cmd, &tshard_undo_cmd,
+        &tshard_compact_cmd, &tshard_drop_cmd,   NULL
+    };
     static const char *const other[] = { "cp",     "fit",     "status",  "top",
                                          "report", "compare", "predict", "score",
                                          "mttkrp", "devices", "bench",   NULL };

@@ -19,6 +19,7 @@ extern const struct ts_cmd tshard_gen_cmd;
 extern const struct ts_cmd tshard_append_cmd;
 extern const struct ts_cmd tshard_undo_cmd;
 extern const struct ts_cmd tshard_compact_cmd;
+extern const struct ts_cmd tshard_drop_cmd;
 
 /* Runs tshard, without what only several processes need. Returns the exit status. */
 int tshard_run(int argc, char **argv);
@@ -39,6 +40,7 @@ struct tshard_build_job {
     uint32_t n_paths;
     int json;
     int quiet, repeat; /* of append */
+    const char *compact_at;
     struct tool_progress *progress;
 };
 typedef int tshard_build_fn(const struct ts_cmd *cmd, const struct tshard_build_job *job,
@@ -57,6 +59,9 @@ int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard
 /* The same for append: o->out is the tensor, the first operand, and the paths are the others. */
 extern const struct ts_opt tshard_append_opts[];
 int tshard_append_command(const struct ts_cmd *cmd, int argc, char **argv, tshard_build_fn *fn);
+
+/* Whether an option was given, by the bits of tool_parse. */
+int tshard_has_option(const struct ts_cmd *cmd, uint64_t given, const char *name);
 
 /* Of a tensor of several segments: its path, malloc'ed, or NULL for any other operand. */
 char *tshard_segmented(const char *operand);

@@ -122,7 +122,7 @@ int tstream_run(int argc, char **argv)
         .options_page = settings_page,
     };
     static const char *const other[] = { "build",  "verify", "index", "gen",     "split", "part",
-                                         "select", "append", "undo",  "compact", NULL };
+                                         "select", "append", "undo",  "compact", "drop", NULL };
     tool_sibling("tshard", other);
     return tool_main(&program, argc, argv);
 }

@@ -146,7 +146,8 @@
 #include "build/build.h"
 /* functions of values, as text: ts_transform_parse */
 #include "build/kept_text.h"
-/* changes of a tensor: ts_append_paths, ts_append_undo, ts_append_merge, ts_append_compact */
+/* changes of a tensor: ts_append_paths, ts_append_undo, ts_append_merge,
+ * ts_append_compact, ts_append_drop */
 #include "build/append.h"
 /* checks the directory of a build: ts_build_dir_check */
 #include "build/build_dir.h"

@@ -380,6 +380,33 @@ static int wait_for_input(const struct ts_append_conf *conf, struct ts_err *err)
     return ts_stop_check(conf->build->stop, err);
 }
 
+/* Merges the segments that are there if they have become many bytes. The append goes on if that
+ * fails, unless it was stopped. */
+static int compact_first(const struct ts_append_conf *conf, struct ts_append_report *ret,
+                         struct ts_err *err)
+{
+    struct ts_append_report compacted = { 0 };
+    struct ts_build_options o = *conf->build;
+    struct ts_segments *s = NULL;
+    struct ts_err why;
+    uint64_t bytes = 0;
+    int rc, due;
+    if (conf->compact_at <= 0 || ts_segments_open(conf->path, &s, NULL) < 0)
+        return 0;
+    for (uint32_t i = 1; s->listed && i < s->n; i++)
+        bytes += s->entry[i].bytes;
+    due = s->listed && (double)bytes > conf->compact_at * (double)s->entry[0].bytes;
+    ts_segments_close(s);
+    if (!due)
+        return 0;
+    o.shard_bytes = 0;
+    rc = ts_append_compact(conf->path, &o, &compacted, &why);
+    ret->compacted = compacted.n_segments;
+    if (rc == TS_ESTOP && err != NULL)
+        *err = why;
+    return rc == TS_ESTOP ? rc : 0;
+}
+
 int ts_append_paths(const struct ts_append_conf *conf, struct ts_build_report *build,
                     struct ts_append_report *ret, struct ts_err *err)
 {
@@ -388,6 +415,8 @@ int ts_append_paths(const struct ts_append_conf *conf, struct ts_build_report *b
     int rc = wait_for_input(conf, err);
     memset(ret, 0, sizeof *ret);
     memset(build, 0, sizeof *build);
+    if (rc == 0)
+        rc = compact_first(conf, ret, err);
     if (rc == 0)
         rc = ts_append_begin(&a, conf->path, err);
     if (rc == 0)

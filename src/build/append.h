@@ -30,6 +30,9 @@ struct ts_append_conf {
     const char *const *paths;   /* files, as for ts_build_paths */
     uint32_t n_paths;
     int repeat;    /* nonzeros may be those of another segment */
+    /* Segments are merged before the append if those after the first have more than this share of
+     * its bytes. 0: never. */
+    double compact_at;
     uint64_t time; /* seconds since 1970 */
 };
 
@@ -38,6 +41,8 @@ struct ts_append_report {
     struct ts_disk_segment segment; /* the one that was appended, or taken back */
     int outside;                    /* of ts_append_merge: the tensor is in a temporary directory */
     int remade; /* of ts_append_compact: what a reader had merged was damaged, and not taken */
+    uint32_t compacted; /* of ts_append_paths: segments that were merged before; 0: none */
+    uint64_t dropped;   /* of ts_append_drop: nonzeros */
     struct ts_err warn; /* code 0, or a failure after the tensor was in place */
 };
 
@@ -55,6 +60,20 @@ int ts_append_undo(const char *path, struct ts_append_report *ret, struct ts_err
  * is not touched. outside NULL: such a merge fails. */
 int ts_append_merge(const char *path, const struct ts_build_options *o,
                     struct ts_append_report *ret, struct ts_tensor **outside, struct ts_err *err);
+
+/* The slices of a mode before or after that with this label: an index of the input, where the mode
+ * has no labels. In a mode of times it is a date, or the beginning of one. */
+struct ts_append_cut {
+    uint32_t mode; /* from 0 */
+    int after;
+    const char *label;
+};
+
+/* Forgets the nonzeros of all these slices, and merges the segments. Sizes and labels stay. Nothing
+ * is changed if there are no such nonzeros. */
+int ts_append_drop(const char *path, const struct ts_append_cut *cut, uint32_t n,
+                   const struct ts_build_options *o, struct ts_append_report *ret,
+                   struct ts_err *err);
 
 /* What a merge made is taken over after all of it was checked, unless shard_bytes is given. */
 int ts_append_compact(const char *path, const struct ts_build_options *o,

@@ -33,9 +33,8 @@ static int is_unique(const struct ts_segments *s)
     return 1;
 }
 
-/* The size of shards that a tensor was built with, which is no less than that of the largest; the
- * default if each mode has one shard. */
-static uint64_t shard_bytes_of(const struct ts_tensor *t)
+/* It is no less than that of the largest shard, and the default if each mode has one shard. */
+uint64_t ts_append_shard_bytes(const struct ts_tensor *t)
 {
     uint64_t bytes = TS_BUILD_MIN_SHARD;
     int several = 0;
@@ -70,7 +69,7 @@ int ts_append_build(const struct ts_segments *all, const char *out,
     o.zeros = (t->header.flags & TS_TENSOR_ZEROS) != 0;
     o.weights = ts_tensor_weighted(t);
     if (o.shard_bytes == 0)
-        o.shard_bytes = shard_bytes_of(t);
+        o.shard_bytes = ts_append_shard_bytes(t);
     ts_tensor_close(t);
     t = NULL;
     rc = ts_build_segments(&o, all, &report, err);

@@ -41,4 +41,7 @@ int ts_append_build(const struct ts_segments *all, const char *out,
 int ts_append_build_merged(const struct ts_append *a, const struct ts_segments *all,
                            const struct ts_build_options *o, uint64_t *hash, struct ts_err *err);
 
+/* The size of shards that a tensor was built with, as far as it shows. */
+uint64_t ts_append_shard_bytes(const struct ts_tensor *t);
+
 #endif

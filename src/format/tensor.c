@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,6 +75,21 @@ static int is_unfinished(const char *path)
     return len > n && strncmp(path + len - n, TS_BUILDING_SUFFIX, n) == 0;
 }
 
+/* Whether a tensor PATH.old.PID is there, and its name: a file system without an exchange of names
+ * has it for a moment (base/files/atomic_out.h). */
+static int is_moved(const char *path, char *ret, size_t room)
+{
+    char pattern[4096];
+    glob_t found = { 0 };
+    int is = 0;
+    if (strpbrk(path, "*?[\\") == NULL &&
+        snprintf(pattern, sizeof pattern, "%s.old.[0-9]*", path) < (int)sizeof pattern &&
+        glob(pattern, 0, NULL, &found) == 0)
+        is = found.gl_pathc > 0 && snprintf(ret, room, "%s", found.gl_pathv[0]) < (int)room;
+    globfree(&found);
+    return is;
+}
+
 /* Writes the sentence for a directory whose index cannot be opened (errno says why). */
 static int explain(const char *path, const char *index, struct ts_err *err)
 {
@@ -89,6 +105,12 @@ static int explain(const char *path, const char *index, struct ts_err *err)
     if (saved == ENOENT && stat(path, &st) == 0)
         return ts_fail(err, TS_EFORMAT,
                        "%s: not a tensor directory (it has no file named " TS_INDEX_NAME ")", path);
+    if (saved == ENOENT && is_moved(path, building, sizeof building))
+        return ts_fail(
+            err, TS_EBUSY,
+            "%s: no such directory; %s is there, which a writer was replacing: if it was "
+            "killed, rename that to %s",
+            path, building, path);
     if (saved == ENOENT && is_building(path, building, sizeof building))
         return ts_fail(err, TS_EBUSY,
                        "%s: no such directory; %s is there: a build that still runs, or was killed",

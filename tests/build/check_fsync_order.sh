@@ -61,9 +61,10 @@ ordered "build --force" x.tsh.building x.tsh "$bin/tshard" build --force x.tns
 "$bin/tshard" gen --nnz 300 --dims 30x20x10 --seed 2 -o y.tns
 cp -r x.tsh s.tsh
 ordered append s.tsh.building s.tsh "$bin/tshard" append s.tsh y.tns
-ordered "the segment of append" s.tsh.building/segment3.building s.tsh.building/segment3 "$bin/tshard" append s.tsh x.tns --repeat
+ordered "the segment of append" s.tsh.building/segment3.building s.tsh.building/segment3 "$bin/tshard" append s.tsh x.tns --repeat --compact-at never
 ordered undo s.tsh.building s.tsh "$bin/tshard" undo s.tsh
 ordered compact s.tsh.building s.tsh "$bin/tshard" compact s.tsh
+ordered drop s.tsh.building s.tsh "$bin/tshard" drop s.tsh --before 2=5
 ordered gen g.tsh.building g.tsh "$bin/tshard" gen --nnz 3000 --dims 300x20x10 -o g.tsh
 ordered "gen to text" g.tns.partial g.tns "$bin/tshard" gen --nnz 3000 -o g.tns
 ordered export e.tns.partial e.tns "$bin/tshard" export x.tsh -o e.tns

@@ -113,6 +113,8 @@ is 'tshard info of several segments' info.segments
 is 'tshard verify of several segments' verify.segments
 "$bin/tshard" undo --json grown.tsh > undo
 is 'tshard undo' undo
+"$bin/tshard" drop --json grown.tsh --before "1=household 2" > drop
+is 'tshard drop' drop
 "$bin/tshard" info --json all.cp/mode1.npy > info.dense
 is 'tshard info of a dense tensor' info.dense
 $cp --json -n >> cp

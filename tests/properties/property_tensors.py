@@ -147,7 +147,7 @@ def make_segmented(properties, known, stem):
     build(f"{stem}0.tns", "-f", "-o", path, "--dims", "x".join(map(str, here.shape)),
           *(["--zeros", "keep"] if any(x == 0 for _, x, _ in known) else []))
     for i in (1, 2):
-        program("tshard", "append", path, f"{stem}{i}.tns", "-q")
+        program("tshard", "append", path, f"{stem}{i}.tns", "-q", "--compact-at", "never")
     shutil.rmtree(stem + ".fresh", ignore_errors=True)
     shutil.copytree(path, stem + ".fresh")
     return Tensor(properties, known, path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Appends, undos and compactions of random tensors, against a dict of cells and a build of all files.
+"""Appends, undos, drops and compactions of random tensors, against a dict of cells and a build of all files.
 
 append_histories.py BIN HISTORIES KILLS SEED: in an empty folder. Python alone is needed.
 """
@@ -20,6 +20,8 @@ failures = []
 
 
 def run(*args, stdin=None):
+    if args[0] == "append" and "--compact-at" not in args:  # segments of these tensors are large
+        args = (*args, "--compact-at", "never")
     p = subprocess.run([tshard, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                        input=stdin, timeout=300)
     return p.returncode, p.stdout, p.stderr
@@ -150,9 +152,10 @@ def history(n, rng):
     done("build", f"base.{kind.end}", "-o", "x.tsh", "--force", *kind.build, *ROOM,
          *(["--value", "rating"] if kind.end == "csv" else []))
     segments.append(rows)
+    dropped = False
     before = []  # of each append since the last compaction: the files, if there was one segment
     for step in range(rng.randint(2, 7)):
-        what = rng.choice(["append"] * 4 + ["undo", "compact", "bad"])
+        what = rng.choice(["append"] * 4 + ["undo", "compact", "drop", "bad"])
         if what == "append":
             rows = draw()
             kind.write(f"more.{kind.end}", rows, shuffled=True)
@@ -169,6 +172,18 @@ def history(n, rng):
         elif what == "compact":
             done("compact", "x.tsh", *ROOM)
             segments, before = [sum(segments, [])], []
+        elif what == "drop":
+            rows = sum(segments, [])
+            cut = rng.choice(rows)[0]
+            if kind.end == "csv":
+                label = kind.key(cut)[2]
+                left = [r for r in rows if kind.key(r[0])[2] >= label]
+                done("drop", "x.tsh", "--before", f"week={label}", *ROOM)
+            else:
+                left = [r for r in rows if r[0][2] <= cut[2]]
+                done("drop", "x.tsh", "--after", f"3={cut[2]}", *ROOM)
+            if len(left) < len(rows):
+                segments, before, dropped = [left], [], True
         else:
             open("bad.tns", "w").write("1 2\n")
             refused("", "append", "x.tsh", "bad.tns", *ROOM)
@@ -186,13 +201,14 @@ def history(n, rng):
     assert got == {k: float(v) for k, v in want.items()}, "other cells"
     if len(segments) > 1:
         merged = files("x.tsh/merged")
-        assert abs(fit("x.tsh") - fit("all.tsh")) <= 1e-12, "another fit"
+        if not dropped and any(want.values()):  # sizes stay
+            assert abs(fit("x.tsh") - fit("all.tsh")) <= 1e-12, "another fit"
         done("compact", "x.tsh", *ROOM)
         assert files("x.tsh") == merged, "compact does not take over what was merged"
         assert cells_now(kind, "x.tsh") == got, "other cells"
     # levels are ordered by an estimate, which may come out another way, so shards and sizes of files may differ
     for n in ("sums", "options", "modes", "mode1.labels", "mode2.labels", "mode3.labels"):
-        assert os.path.exists(f"x.tsh/{n}") == os.path.exists(f"all.tsh/{n}"), n
+        assert dropped or os.path.exists(f"x.tsh/{n}") == os.path.exists(f"all.tsh/{n}"), n
 
 
 # ---- kills, writers, refusals
@@ -206,18 +222,18 @@ def kills():
     done("build", "base.tns", "-o", "k.tsh", "--force", *ROOM)
     n = 1
     for i in range(KILLS):
-        command = rng.choice([["append", "k.tsh", "more.tns", "--repeat"], ["undo", "k.tsh"],
-                              ["compact", "k.tsh"], ["export", "k.tsh", "-o", "k.tns", "-f"]])
+        command = rng.choice([["append", "k.tsh", "more.tns", "--repeat", "--compact-at", "never"], ["undo", "k.tsh"],
+                              ["compact", "k.tsh"], ["drop", "k.tsh", "--after", f"3={400 - i}"], ["export", "k.tsh", "-o", "k.tns", "-f"]])
         kind.write("more.tns", [kind.row() for _ in range(3000)])
-        p = subprocess.Popen([tshard, *command, *(ROOM if command[0] in ("append", "compact") else [])],
+        p = subprocess.Popen([tshard, *command, *(ROOM if command[0] in ("append", "compact", "drop") else [])],
                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(rng.random() * 0.12)
         p.send_signal(signal.SIGKILL)
         killed = p.wait() == -signal.SIGKILL
         done("verify", "k.tsh", "-q")
         now = len(json.loads(done("info", "k.tsh", "--json")).get("segments", [0]))
-        after = {"append": n + 1, "undo": max(n - 1, 1), "compact": 1, "export": n}[command[0]]
-        assert now in ({n, after} if killed else {after}), f"{command}: {n} became {now} segments"
+        after = {"append": n + 1, "undo": max(n - 1, 1), "compact": 1, "export": n, "drop": 1}[command[0]]
+        assert now in ({n, after} if killed or command[0] == "drop" else {after}), f"{command}: {n} became {now} segments"
         n = now
     done("append", "k.tsh", "more.tns", "--repeat", *ROOM)
     assert not os.path.exists("k.tsh.building"), "what a killed command left is still there"
@@ -228,7 +244,7 @@ def writers():
     open("base.tns", "w").write("1 1 1 1\n2 2 2 2\n")
     open("more.tns", "w").write("1 1 3 1\n")
     done("build", "base.tns", "-o", "w.tsh", "--force", *ROOM)
-    first = subprocess.Popen([tshard, "append", "w.tsh", "-", *ROOM], stdin=subprocess.PIPE, text=True)
+    first = subprocess.Popen([tshard, "append", "w.tsh", "-", "--compact-at", "never", *ROOM], stdin=subprocess.PIPE, text=True)
     first.stdin.write("3 1 1 5\n")  # it takes its turn with the first byte
     first.stdin.flush()
     while not os.path.exists("w.tsh.building/lock"):
@@ -400,10 +416,10 @@ def pipes():
     open("more.tns", "w").write("1 1 3 4\n4 2 2 1\n")
     done("build", "base.tns", "-o", "k.tsh", "--force", *ROOM)
     done("append", "k.tsh", "more.tns", *ROOM)
-    p = subprocess.run(f"'{tshard}' export k.tsh -o - | '{tshard}' append k.tsh - --memory 32M", shell=True, text=True, timeout=60,
+    p = subprocess.run(f"'{tshard}' export k.tsh -o - | '{tshard}' append k.tsh - --memory 32M --compact-at never", shell=True, text=True, timeout=60,
                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert p.returncode == 0 and "as segment 3" in p.stdout, p.stderr
-    writer = subprocess.Popen([tshard, "append", "k.tsh", "-", *ROOM], stdin=subprocess.PIPE, text=True)
+    writer = subprocess.Popen([tshard, "append", "k.tsh", "-", "--compact-at", "never", *ROOM], stdin=subprocess.PIPE, text=True)
     writer.stdin.write("7 7 7 7\n")
     writer.stdin.flush()
     while not os.path.exists("k.tsh.building/lock"):
@@ -417,6 +433,45 @@ def pipes():
     writer.stdin.close()
     assert writer.wait() == 0
     assert "7 7 7 7" in done("export", "k.tsh", "-o", "-")
+
+
+def drops():
+    """Labels, dates and indices to drop before and after, what is refused, and what becomes too large."""
+    rows = ["ann,lamp,2024-01-01,4", "ben,lamp,2024-01-10,2", "ann,rug,2024-01-20,5", "cid,rug,2024-02-02,1"]
+    weeks = ["2024-01-01", "2024-01-08", "2024-01-15", "2024-01-29", "2024-02-12"]
+    open("a.csv", "w").write("\n".join(["user,item,week,rating", *rows]) + "\n")
+    open("b.csv", "w").write("user,item,week,rating\ndan,lamp,2024-02-12,3\n")
+    for options, left in [
+            (["--before", "week=2024-01-15"], weeks[2:]), (["--before", "week=2024-02"], weeks[4:]), (["--before", "3=2024"], weeks),
+            (["--after", "week=2024-01"], weeks[:4]), (["--after", "week=2024-01-08"], weeks[:2]),
+            (["--before", "user=ben", "--after", "user=cid"], [weeks[1], weeks[3]]), (["--after", "item=lamp"], [weeks[0], weeks[1], weeks[4]]),
+            (["--before", "week=2024-01-08", "--after", "user=ben"], weeks[1:3])]:
+        done("build", "a.csv", "-o", "g.tsh", "--force", "--bin", "week=7d", *ROOM)
+        done("append", "g.tsh", "b.csv", *ROOM)
+        done("drop", "g.tsh", *options, *ROOM)
+        got = sorted(line.split(",")[2] for line in done("export", "g.tsh", "--format", "csv", "-o", "-").splitlines()[1:])
+        assert got == left, f"{options}: {got}"
+        done("verify", "g.tsh", "-q")
+        assert os.path.exists("g.tsh/segment1") == (left == weeks), options
+        shape = json.loads(done("info", "g.tsh", "--json"))["shape"]
+        assert shape == [4, 2, 7], shape
+        done("append", "g.tsh", "a.csv", "--repeat", *ROOM)
+    done("build", "a.csv", "-o", "g.tsh", "--force", "--bin", "week=7d", *ROOM)
+    old = files("g.tsh")
+    for text, *options in [("is no label of mode 1", "--before", "user=zoe"), ("would be left", "--before", "week=2025"),
+                           ("would be left", "--after", "week=2023"), ("expected MODE=LABEL", "--before", "week="),
+                           ("--before or --after is needed",)]:
+        refused(text, "drop", "g.tsh", *options, *ROOM)
+        assert files("g.tsh") == old, options
+    # what was appended is merged before the next append
+    open("x.csv", "w").write("user,item,week,rating\neve,lamp,2024-02-12,3\n")
+    done("append", "g.tsh", "b.csv", "--compact-at", "25%", *ROOM)
+    assert len(json.loads(done("info", "g.tsh", "--json"))["segments"]) == 2
+    done("append", "g.tsh", "x.csv", "--compact-at", "25%", *ROOM)
+    assert len(json.loads(done("info", "g.tsh", "--json"))["segments"]) == 2
+    done("undo", "g.tsh", "-q")
+    assert "dan" in done("export", "g.tsh", "--format", "csv", "-o", "-")
+    refused("--compact-at", "append", "g.tsh", "x.csv", "--compact-at", "much", *ROOM)
 
 
 def many_names():
@@ -452,6 +507,7 @@ attempt("merged again", merged_again)
 attempt("weights", weights)
 attempt("access", access)
 attempt("pipes", pipes)
+attempt("drops", drops)
 for number in range(HISTORIES):
     attempt(f"history {number} of seed {SEED}", history, number, random.Random(SEED * 100003 + number))
 attempt("kills", kills)

@@ -29,6 +29,7 @@ static void print_appended(const struct tshard_build_job *job, const struct ts_b
         tool_json_open(&j, stdout);
         tool_json_str(&j, "tensor", job->o->out);
         tool_json_u64(&j, "segment", r->n_segments);
+        tool_json_u64(&j, "segments_merged", r->compacted);
         tool_json_u64(&j, "nnz", r->segment.nnz);
         tool_json_u64(&j, "input_nnz", b->input_nnz);
         tool_json_u64(&j, "duplicates_merged", b->n_duplicates);
@@ -50,6 +51,19 @@ static void print_appended(const struct tshard_build_job *job, const struct ts_b
     }
 }
 
+/* "25%" -> 0.25, "never" -> 0. */
+static int share_of(const char *text, double *ret, struct ts_err *err)
+{
+    char *end;
+    *ret = 0;
+    if (strcmp(text, "never") == 0)
+        return 0;
+    *ret = strtod(text, &end) / 100;
+    if (end != text && strcmp(end, "%") == 0 && *ret > 0 && *ret <= 100)
+        return 0;
+    return ts_fail(err, TS_EARG, "--compact-at %s: expected a share such as 25%%, or never", text);
+}
+
 static int append(const struct ts_cmd *cmd, const struct tshard_build_job *job, struct ts_err *err)
 {
     struct ts_append_conf conf = { .path = job->o->out,
@@ -63,6 +77,8 @@ static int append(const struct ts_cmd *cmd, const struct tshard_build_job *job, 
     struct ts_build_report build;
     struct ts_append_report report;
     int rc;
+    if (share_of(job->compact_at, &conf.compact_at, err) < 0)
+        return err->code;
     if (tool_ranks() != NULL)
         return ts_fail(err, TS_EARG, "one process appends, and several were started");
     tool_progress_start(job->progress, "opening", "", 0);
@@ -70,6 +86,9 @@ static int append(const struct ts_cmd *cmd, const struct tshard_build_job *job, 
     tool_progress_end(job->progress);
     if (rc < 0)
         return rc;
+    if (report.compacted > 0 && !job->quiet)
+        tool_note(cmd, "%s: merged its %" PRIu32 " segments first (--compact-at %s)", conf.path,
+                  report.compacted, job->compact_at);
     tool_warn(cmd, &build.rounded);
     tool_warn(cmd, &report.warn);
     tool_in_place(conf.path);
@@ -105,12 +124,14 @@ const struct ts_cmd tshard_append_cmd = {
         "of a cell. "
         "Files whose nonzeros are those of a segment are refused, unless --repeat is given.\n\n"
         "The segment appears whole or not at all. Runs that have the tensor open go on with what "
-        "they opened. A second writer is refused. Mode, owner and group of the tensor stay. tshard undo takes the last segment back. The "
+        "they opened. A second writer is refused. Mode, owner and group of the tensor stay. tshard undo takes the last segment back. If the "
+        "existing segments have become large, they are merged first, as tshard compact does "
+        "(--compact-at). The "
         "first command that reads the cells merges the segments, and keeps the result beside "
         "them. tshard compact puts it in their place.",
     .examples =
         "tshard append amazon.tsh monday.tns\n  append the nonzeros of a file\n"
-        "tshard append r.tsh new.csv\n  append a table whose header names the same columns, and continue its weeks\n",
+        "tshard append r.tsh new.csv\n  append a table with the same columns, and continue its weeks\n",
     .opts = tshard_append_opts,
     .run = run_append,
 };
@@ -264,14 +285,12 @@ static int run_compact(const struct ts_cmd *cmd, int argc, char **argv)
     char *operand[argc], *path;
     uint64_t given = 0;
     uint32_t n;
-    int has_shard = 0, rc = tool_parse(cmd, argc, argv, &args, &n, operand, &given);
+    int rc = tool_parse(cmd, argc, argv, &args, &n, operand, &given);
     if (rc >= 0)
         return rc;
-    for (uint32_t i = 0; compact_opts[i].name != NULL; i++)
-        has_shard |= (given >> i & 1) != 0 && strcmp(compact_opts[i].name, "shard") == 0;
     path = tool_operand(operand[0], ".tsh");
     rc = path == NULL ? ts_fail(&err, TS_ENOMEM, "out of memory")
-                      : compact(cmd, &args, has_shard, path, &err);
+                      : compact(cmd, &args, tshard_has_option(cmd, given, "shard"), path, &err);
     free(path);
     return rc == TS_EARG ? tool_usage(cmd, "%s", err.text) : rc < 0 ? tool_fail(cmd, &err) : 0;
 }

@@ -31,6 +31,7 @@ struct build_args {
     const char *out, *dims, *modes, *columns, *value, *weights, *text, *separator, *transform;
     int base, duplicates, zeros, format, header, names, partial_map, missing, quote, decimal;
     int repeat; /* of append */
+    const char *compact_at;
     struct ts_opt_list map, bin, time_unit;
     struct build_opts build;
     uint64_t ahead_nnz, ahead_disk; /* of a plan without files */
@@ -418,6 +419,7 @@ static int run_command(const struct ts_cmd *cmd, int argc, char **argv, int appe
                                               .quiet = args.build.quiet,
                                               .repeat = args.repeat,
                                               .plan = &table,
+                                              .compact_at = args.compact_at,
                                               .said = kept_of(cmd, given),
                                               .progress = &progress };
         rc = fn(cmd, &job, &err);

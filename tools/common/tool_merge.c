@@ -46,8 +46,10 @@ static int merge(const char *path, struct ts_tensor **outside, struct ts_err *er
     if (rc == TS_ESTOP)
         return ts_fail(err, rc, "%s", why.text);
     if (rc < 0)
-        return ts_fail(err, rc, "%s: its segments cannot be merged, which reading needs: %s", path,
-                       why.text);
+        return ts_fail(err, rc, "%s: its segments cannot be merged, which reading needs: %s%s%s%s",
+                       path, why.text, rc == TS_EFORMAT ? " (tshard undo " : "",
+                       rc == TS_EFORMAT ? path : "",
+                       rc == TS_EFORMAT ? " takes the last append back)" : "");
     if (report.outside && !is_quiet && tool_ranks_speaks())
         tool_note(command,
                   "%s: merged its %s segments in %s, for this command alone, as this user may not "
