@@ -117,6 +117,12 @@ refused 1 'dense.csv:1: numbers with fractions in every column: the lines seem t
 printf '40.5,-74.25,1.5\n41.5,-73.5,2.5\n' > places.csv
 "$bin/tshard" build places.csv -q -o places.tsh --force > log || bad "places: $(cat log)"
 
+# ---- a wide table ----
+printf 'id,name,2021,2022\n1,a,3,4\n2,b,1,0\n' > wide.csv
+refused 1 'wide.csv:1: the columns 2021 and 2022 seem to be cells of a wide table, and a line for each cell is wanted (melt' \
+    "$bin/tshard" build wide.csv -o no.tsh
+"$bin/tshard" build wide.csv --columns id,name --value 2021 -q -o wide.tsh > log || bad "wide: $(cat log)"
+
 # ---- lists of events: indices from 0, blanks in front, and a last column of zeros ----
 printf ' 0\t1\t2\t24\t0\n 3\t0\t1\t48\t0\n' > events.txt
 refused 1 'index 0 in mode 1, but indices start at 1 (--base 0' "$bin/tshard" build events.txt -o no.tsh

@@ -192,11 +192,12 @@ static int find_modes(struct ts_table *t, const struct ts_table_sample *l, struc
         if (l->any[last] && !l->number[last]) {
             char buf[TS_CSV_QUOTE];
             return ts_fail(err, TS_EARG,
-                           "the last column%s%s is not a number in every line; " TS_SET_VALUE
+                           "the last column%s%s%s is not a number in every line; " TS_SET_VALUE
                            " NAME says "
                            "which is the value, " TS_SET_VALUE " none that there is none%s",
-                           t->header == NULL ? "" : ", ",
+                           t->header == NULL ? "" : " (",
                            t->header == NULL ? "" : ts_csv_quote(&l->first[last], buf),
+                           t->header == NULL ? "" : ")",
                            ts_table_has_comma(&l->second[last]) ? " (" TS_SET_DECIMAL_COMMA
                                                                   " reads numbers such as 1,5)"
                                                                 : "");
@@ -406,6 +407,8 @@ static int decide(struct ts_table *t, const char *text, const struct ts_table_sa
     }
     if (rc == 0 && t->header == NULL && !is_told(&t->plan) && l->n_lines > 0)
         rc = ts_table_is_matrix(l->first, l->second, l->n_columns, err);
+    if (rc == 0 && t->header != NULL && !is_told(&t->plan))
+        rc = ts_table_is_wide(l->first, l->n_columns, err);
     if (rc == 0)
         rc = find_value(t, l, err);
     if (rc == 0)

@@ -112,3 +112,17 @@ int ts_table_is_matrix(const struct ts_csv_field *first, const struct ts_csv_fie
                    "which tstream cp reads as it is. If they are names, " TS_SET_TEXT
                    " names them");
 }
+
+int ts_table_is_wide(const struct ts_csv_field *name, uint32_t n, struct ts_err *err)
+{
+    char one[TS_CSV_QUOTE], two[TS_CSV_QUOTE];
+    if (n < 3 || !ts_table_is_whole(&name[n - 2], UINT64_MAX) ||
+        !ts_table_is_whole(&name[n - 1], UINT64_MAX))
+        return 0;
+    return ts_fail(
+        err, TS_EFORMAT,
+        "the columns %s and %s seem to be cells of a wide table, and a line for each cell "
+        "is wanted (melt of pandas, or pivot_longer of tidyr, makes them). If they are "
+        "modes and values, " TS_SET_COLUMNS " and " TS_SET_VALUE " name them",
+        ts_csv_quote(&name[n - 2], one), ts_csv_quote(&name[n - 1], two));
+}
