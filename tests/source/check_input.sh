@@ -48,7 +48,7 @@ printf '\375\067zXZ\000rest' > p.tns && refused 1 "xz data" "$bin/tshard" build 
 printf 'BZh91AYrest' > p.tns && refused 1 "bzip2 data" "$bin/tshard" build p.tns
 printf 'PK\003\004....' > p.tns && refused 1 "zip data" "$bin/tshard" build p.tns
 printf '\050\265\057\375..' > p.tns && refused 1 "zstd data" "$bin/tshard" build p.tns
-printf '\004\042\115\030..' > p.tns && refused 1 "lz4cat FILE | tshard build" "$bin/tshard" build p.tns
+printf '\004\042\115\030..' > p.tns && refused 1 "lz4cat FILE > NEW-FILE" "$bin/tshard" build p.tns
 printf '1 1 1' | gzip > short.tns.gz
 "$bin/tshard" build short.tns.gz > log 2>&1 || bad "short gzip: $(cat log)"
 

@@ -94,8 +94,8 @@ int ts_table_other_separator(const struct ts_table_plan *plan, const char *text,
 int ts_table_is_matrix(const struct ts_csv_field *first, const struct ts_csv_field *second,
                        uint32_t n, struct ts_err *err);
 
-/* Fails with TS_EFORMAT if the last two of n names in a header are whole numbers, such as years: the
- * columns seem to be cells of a wide table. */
+/* Fails with TS_EFORMAT if the last two of n names in a header are whole numbers, such as years:
+ * the columns seem to be cells of a wide table. */
 int ts_table_is_wide(const struct ts_csv_field *name, uint32_t n, struct ts_err *err);
 
 /* Returns the name of a column in the header, cut to fit in ret. NULL if there is no header. */
