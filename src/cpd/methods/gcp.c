@@ -360,13 +360,16 @@ int ts_gcp_sum_up(struct ts_solver *a, struct ts_err *err)
 }
 
 /* Returns the sum of the loss over the cells that count. Rounding does not take it below the least
- * that these cells cost, so that the fit is at most 1. A NaN stays one. */
+ * that these cells cost, so that the fit is at most 1. A NaN stays one. If cells hold several
+ * nonzeros, the least is that of each nonzero alone, and the sum may be below it. */
 static double sum_of(const struct ts_solver *a)
 {
     const struct ts_gcp *g = a->own;
     const double least = ts_deviance_least(loss_of(a), &g->kept);
     const double sum = g->kept.loss + g->zeros;
-    return sum < least ? least : sum;
+    const int several =
+        !a->spec->observed && (a->conf->init.tensor->header.flags & TS_TENSOR_DUPLICATES) != 0;
+    return sum < least && !several ? least : sum;
 }
 
 double ts_gcp_objective(const struct ts_solver *a)
