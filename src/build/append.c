@@ -103,6 +103,11 @@ static int check_access(const char *path, struct ts_err *err)
         rc = errno == EROFS
                  ? ts_fail(err, TS_EBUSY,
                            "%s: its file system can only be read, so it is not changed", path)
+             : st.st_uid == geteuid()
+                 ? ts_fail(err, TS_EBUSY,
+                           "%s: its mode does not let its owner write it, so it is not changed: "
+                           "chmod u+rwx %s",
+                           path, path)
                  : ts_fail(err, TS_EBUSY,
                            "%s: may not be written by this user, so it is not changed: its owner, "
                            "user %lu, can",
@@ -285,6 +290,22 @@ static int follow(const struct ts_append *a, const struct ts_append_conf *conf,
     return rc;
 }
 
+/* Notes that a mode has outgrown the size that the build was given. */
+static void note_growth(const struct ts_append *a, const struct ts_tensor *last,
+                        const struct ts_tensor *t, struct ts_build_report *report)
+{
+    for (uint32_t m = 0; m < t->order && report->n_notes < TS_BUILD_NOTES; m++) {
+        const uint64_t was = last->mode[m].disk.dim, is = t->mode[m].disk.dim;
+        const char *size = a->kept.text[TS_KEPT_SIZE][m];
+        if (is > was && size != NULL && strcmp(size, "none") != 0)
+            ts_setting_print(report->note[report->n_notes++], sizeof report->note[0],
+                             TS_NTH_MODE
+                             " grows from %" PRIu64 " to %" PRIu64
+                             ", although the build had its size as " TS_SET_OPTION("dims"),
+                             m + 1, was, is);
+    }
+}
+
 /* Builds the new segment in the new directory, and makes its entry. */
 static int build_segment(const struct ts_append *a, const struct ts_append_conf *conf,
                          struct ts_build_report *report, struct ts_err *err)
@@ -311,6 +332,8 @@ static int build_segment(const struct ts_append *a, const struct ts_append_conf 
         rc = make_entry(t, conf->time, e, err);
     if (rc == 0 && !conf->repeat)
         rc = check_repeat(a, e, err);
+    if (rc == 0)
+        note_growth(a, last, t, report);
     ts_tensor_close(t);
     ts_tensor_close(last);
     free(out);

@@ -294,6 +294,9 @@ def refusals():
     assert files("r.tsh") == old
     done("append", "r.tsh", "more.tns", *ROOM)
     refused("those of segment 2", "append", "r.tsh", "same.tns", *ROOM)
+    done("build", "base.tns", "-o", "x.tsh", "--force", "--dims", "3x2x2", *ROOM)
+    rc, _, err = run("append", "x.tsh", "more.tns", "--memory", "32M")
+    assert rc == 0 and "mode 3 grows from 2 to 3" in err and "mode 1" not in err, err
     done("build", "base.tns", "-o", "r.tsh", "--force", *ROOM)  # replaces the segments, too
     assert files("r.tsh") == old
     open("kept.tns", "w").write("1 1 1 1\n1 1 1 2\n")
