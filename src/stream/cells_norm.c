@@ -13,6 +13,7 @@
 #include "base/stop.h"
 #include "format/blocks/block_codec.h"
 #include "format/part.h"
+#include "stream/loss_functions.h"
 
 #define MOST_BYTES (UINT64_C(64) << 20) /* used if the caller sets no limit */
 
@@ -38,21 +39,24 @@ struct job {
     pthread_mutex_t lock; /* protects err */
 };
 
-/* Adds the square of a complete cell to *kept, or to *held if the cell is held out. */
+/* Adds the square or the least loss of a complete cell to *kept, or to *held if the cell is held
+ * out. */
 static void end_cell(const struct ts_cells_conf *c, const struct cell *x, double *kept,
                      double *held)
 {
+    const double size =
+        c->loss == NULL ? x->value * x->value : ts_loss_reference(c->loss->kind, x->value, c->at);
     uint64_t hash;
     if (c->hold_out != NULL && c->hold_out->share > 0) {
         hash = ts_hold_out_begin(c->hold_out);
         for (uint32_t m = 0; m < c->tensor->order; m++)
             hash = ts_hold_out_add(hash, x->row[m]);
         if (ts_hold_out_held(c->hold_out, hash)) {
-            *held += x->value * x->value;
+            *held += size;
             return;
         }
     }
-    *kept += x->value * x->value;
+    *kept += size;
 }
 
 /* Adds nonzero p of a block to the last cell of the piece, or starts a new cell with it. */

@@ -24,10 +24,14 @@
 #include "format/hold_out.h"
 #include "format/tensor.h"
 #include "stream/comm.h"
+#include "stream/loss.h"
 
 struct ts_cells_conf {
     const struct ts_tensor *tensor;
     const struct ts_hold_out *hold_out; /* NULL: no nonzero is held out */
+    /* sums the least losses of the cells' values (ts_loss_reference) instead of their squares */
+    const struct ts_loss *loss;
+    double at; /* the parameter of the loss, if it has one */
     uint32_t threads;
     uint64_t bytes;       /* memory to use, but at least one shard; 0: 64 MiB */
     struct ts_comm *comm; /* NULL: this process alone */

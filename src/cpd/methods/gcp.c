@@ -38,6 +38,7 @@
 #include "cpd/methods/loss_values.h"
 #include "format/shard.h"
 #include "format/tensor_kind.h"
+#include "stream/cells_norm.h"
 #include "stream/loss.h"
 
 #define RATE 0.05
@@ -348,28 +349,53 @@ int ts_gcp_request(struct ts_solver *a, const struct ts_descent *descent, struct
     return 0;
 }
 
+/* Sets the sum of the least losses to that of cells, if they hold several nonzeros that count as
+ * their sum. It is computed once; each rank reads the whole tensor. */
+static int sum_least(struct ts_solver *a, struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    const struct ts_cells_conf conf = { .tensor = c->tensor,
+                                        .loss = loss_of(a),
+                                        .at = a->spec->loss_at,
+                                        .threads = c->threads,
+                                        .stop = c->stop };
+    struct ts_gcp *g = a->own;
+    struct ts_cells_squares sums;
+    int rc = 0;
+    if (a->spec->observed || (c->tensor->header.flags & TS_TENSOR_DUPLICATES) == 0)
+        return 0;
+    if (!g->has_least) {
+        rc = ts_cells_squares(&conf, &sums, err);
+        g->least = rc == 0 ? sums.kept : 0;
+        g->has_least = rc == 0;
+    }
+    g->kept.reference = g->least;
+    return rc;
+}
+
 int ts_gcp_sum_up(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     struct ts_gcp *g = a->own;
+    int rc;
     g->kept = g->sums.kept;
     g->held = g->sums.held;
     g->zeros = 0;
+    rc = sum_least(a, err);
+    if (rc < 0)
+        return rc;
     return g->descent.observed ? 0
                                : c->backend->zeros(c->be, a->product, &g->descent, &g->zeros, err);
 }
 
 /* Returns the sum of the loss over the cells that count. Rounding does not take it below the least
- * that these cells cost, so that the fit is at most 1. A NaN stays one. If cells hold several
- * nonzeros, the least is that of each nonzero alone, and the sum may be below it. */
+ * that these cells cost, so that the fit is at most 1. A NaN stays one. */
 static double sum_of(const struct ts_solver *a)
 {
     const struct ts_gcp *g = a->own;
     const double least = ts_deviance_least(loss_of(a), &g->kept);
     const double sum = g->kept.loss + g->zeros;
-    const int several =
-        !a->spec->observed && (a->conf->init.tensor->header.flags & TS_TENSOR_DUPLICATES) != 0;
-    return sum < least && !several ? least : sum;
+    return sum < least ? least : sum;
 }
 
 double ts_gcp_objective(const struct ts_solver *a)

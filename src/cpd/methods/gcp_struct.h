@@ -23,6 +23,8 @@ struct ts_gcp {
      * if there was none */
     double rate, before;
     struct ts_cell_losses kept, held;
+    double least;       /* the sum of the least losses of cells that hold several nonzeros */
+    int has_least;      /* 1: `least` was computed */
     double zeros;       /* estimated sum of f(0, m) over all cells */
     double first, last; /* the objective after the first sweep and after the latest one */
     uint32_t idle;      /* number of latest sweeps in a row in which the objective hardly fell */
