@@ -324,6 +324,13 @@ typedef struct {
     int partial_map;    /* files of labels may have more or fewer names than the mode has indices */
     int transform;      /* of values: TS_BUILD_LOG1P and so on */
     double scale;       /* of TS_BUILD_SCALE: finite, not 0 */
+    int repeat;         /* of an append: nonzeros may be those of an earlier one */
+    /* For a builder whose arrays were made of a table: lines that
+     * the file `options` of the tensor gets beside its own
+     * (docs/format.md), such as "value=rating", or "bin.3=7d" of
+     * mode 3. A later append finds its columns by them. */
+    const char *const *told;
+    uint32_t n_told;
 } ts_build_conf;
 
 typedef struct {
@@ -335,7 +342,8 @@ typedef struct {
     uint64_t runs;       /* sorted runs in temporary files */
     /* values and weights that became 0, because they are too small for a normal number */
     uint64_t rounded;
-    uint64_t missing; /* lines of files that skip_missing left out */
+    uint64_t missing;  /* lines of files that skip_missing left out */
+    uint32_t segments; /* that the tensor has now: 1, and one more for each append */
 } ts_build_result;
 
 /* Builds one tensor from files in the formats of `tshard build`. "-" is standard input. ret may be
@@ -443,6 +451,69 @@ TS_API int ts_builder_finish(ts_builder *b, ts_build_result *ret, ts_error *err)
  *   errors   none
  */
 TS_API void ts_builder_free(ts_builder *b);
+
+/* Begins an append of arrays to the tensor conf->out, as a new segment. ts_builder_add and the
+ * other functions of a builder do the rest, and the segment appears when ts_builder_finish returns.
+ * Of conf, memory, tmp, threads, shard_bytes, stop, progress, note, expect, repeat and label are
+ * used. Files of labels have the labels of the tensor, and then those of new indices. Other fields
+ * that are not 0 must be as in the build of the tensor. Tensors that are open stay as they are.
+ *
+ *   returns  the builder, NULL on failure
+ *   owner    the caller, until ts_builder_free
+ *   errors   TS_ERR_ARGUMENT (conf differs from the tensor), TS_ERR_IO, TS_ERR_FORMAT,
+ *            TS_ERR_MEMORY; ts_builder_add and ts_builder_finish also report those of
+ *            ts_append_files
+ */
+TS_API ts_builder *ts_builder_append(const ts_build_conf *conf, ts_error *err);
+
+/* Appends files to the tensor conf->out, as tshard append does. Fields of conf and table that are 0
+ * have the values of the tensor's build, and others must be as they were then. table may be NULL.
+ * Segments are never merged by this call. In `ret`, which may be NULL, nnz is that of the new
+ * segment.
+ *
+ *   returns  0 once the segment is in place, or the code of a failure; then nothing has changed
+ *   errors   those of ts_build_files; TS_ERR_ARGUMENT (a difference to the build of the tensor,
+ *            or nonzeros that were appended before, without `repeat`), TS_ERR_BUSY (another process
+ *            changes the tensor, or it may not be written)
+ */
+TS_API int ts_append_files(const ts_build_conf *conf, const ts_table_conf *table, uint32_t n_paths,
+                           const char *const *path, ts_build_result *ret, ts_error *err);
+
+/* Takes back what was appended last, as tshard undo does. In `ret`, which may be NULL, nnz is that
+ * of the segment that is gone.
+ *
+ *   returns  0, or the code of a failure; then nothing has changed
+ *   errors   TS_ERR_ARGUMENT (nothing was appended), TS_ERR_BUSY, TS_ERR_IO, TS_ERR_FORMAT,
+ *            TS_ERR_MEMORY
+ */
+TS_API int ts_undo(const char *path, ts_build_result *ret, ts_error *err);
+
+/* Opens one segment of a tensor as a tensor of its own: number 0 is what was built, and UINT32_MAX
+ * the last append. Nothing is merged. Sizes and labels of the last one are those of the whole.
+ *
+ *   returns  the tensor, NULL on failure
+ *   owner    the caller, until ts_close
+ *   errors   those of ts_open; TS_ERR_ARGUMENT (no such segment)
+ */
+TS_API ts_tensor *ts_open_segment(const char *path, uint32_t number, ts_error *err);
+
+/* Merges all segments of the tensor conf->out into one, as tshard compact does. Of conf, memory,
+ * tmp, threads, shard_bytes (0: those of the tensor), stop, progress and note are used. ret may be
+ * NULL, and only its segments are set.
+ *
+ *   returns  0, also if there is one segment, or the code of a failure; then nothing has changed
+ *   errors   those of ts_build_files
+ */
+TS_API int ts_compact(const ts_build_conf *conf, ts_build_result *ret, ts_error *err);
+
+/* How a tensor was built: the text of an option of its file `options` (docs/format.md), such as
+ * "value" or, of a mode, "bin". Others have mode 0. At most 4096 bytes are written.
+ *
+ *   returns  1 with the text, 0 if the tensor does not say it, or the code of a failure
+ *   errors   TS_ERR_IO, TS_ERR_FORMAT, TS_ERR_MEMORY
+ */
+TS_API int ts_built_with(const ts_tensor *t, const char *key, uint32_t mode, size_t room, char *ret,
+                         ts_error *err);
 
 /* Builds a copy of a tensor with other sizes, shards, names or precision. Fields of conf that are
  * zero have the values of `t`. ret may be NULL. A tensor with weights (tshard build --weights) is

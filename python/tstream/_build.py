@@ -40,7 +40,8 @@ class _Build(Call):
                  shard: Size = None, duplicates: str = "sum", dtype: Any = "float32", base: int = 0,
                  zeros: str = "drop", progress: Progress = None, weights: bool = False,
                  skip_missing: bool = False, space_check: bool = True, expect: int = 0,
-                 transform: "Union[None, str, float]" = None, partial_map: bool = False) -> None:
+                 transform: "Union[None, str, float]" = None, partial_map: bool = False,
+                 told: "Sequence[str]" = ()) -> None:
         super().__init__()
         named = isinstance(transform, str)
         if named and transform not in _transforms or isinstance(transform, bool):
@@ -74,7 +75,9 @@ class _Build(Call):
             no_space_check=not space_check, expect=whole("expect", expect),
             partial_map=bool(partial_map), scale=0 if transform is None or named else
             float(transform), transform=0 if transform is None else
-            _transforms[str(transform)] if named else _SCALE)
+            _transforms[str(transform)] if named else _SCALE,
+            told=strings([x.encode(errors="surrogateescape") for x in told]) if told else None,
+            n_told=len(told))
         if progress is not None:
 
             def show(ctx: Any, at: Any) -> None:
@@ -668,6 +671,34 @@ def read_ahead(batches: "Iterable[Any]", out: Optional[Path], **options: Any) ->
         source.close()
 
 
+def push_all(b: _Build, builder: Any, source: "Union[_Batches, Ahead]",
+             first: "list[Any]") -> ts_build_result:
+    """Gives a builder the first batch, which is taken out of the list, and all others; ends and
+    frees it."""
+    coords, values, weights = first.pop()
+    order, weighted, n_rows = _order_of(coords), weights is not None, 0
+    try:
+        while True:
+            if _order_of(coords) != order:
+                raise ArgumentError(f"a batch has {_order_of(coords)} modes, those before {order}")
+            if (weights is not None) != weighted:
+                raise ArgumentError("a batch has weights, and another has none")
+            b.add(builder, coords, values, weights)
+            n_rows += len(values)
+            del coords, values, weights  # one at a time
+            batch = source.next()
+            if batch is None:
+                break
+            coords, values, weights = batch
+            del batch
+        check_left(n_rows, source.skipped, source.first)
+        result = ts_build_result()
+        b.run(lib.ts_builder_finish, builder, c.byref(result))
+        return result
+    finally:
+        lib.ts_builder_free(builder)
+
+
 def add_all(source: "Union[_Batches, Ahead]", out: Optional[Path], *,
             shape: "Optional[Sequence[int]]" = None, modes: "Optional[Sequence[Any]]" = None,
             labels: "Optional[Sequence[Any]]" = None, **options: Any) -> Tensor:
@@ -678,7 +709,6 @@ def add_all(source: "Union[_Batches, Ahead]", out: Optional[Path], *,
     coords, values, weights = first
     order = _order_of(coords)
     weighted = weights is not None
-    n_rows = 0
     temporary = None
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as failed:
         if out is None:
@@ -692,31 +722,14 @@ def add_all(source: "Union[_Batches, Ahead]", out: Optional[Path], *,
         builder = lib.ts_builder_new(c.byref(b.conf), c.byref(err))
         if builder is None:
             raise err.exception()
+        del coords, values, weights
+        batches, first = [first], None
         try:
-            while True:
-                if _order_of(coords) != order:
-                    raise ArgumentError(
-                        f"a batch has {_order_of(coords)} modes, those before {order}")
-                if (weights is not None) != weighted:
-                    raise ArgumentError("a batch has weights, and another has none")
-                b.add(builder, coords, values, weights)
-                n_rows += len(values)
-                del coords, values, weights  # one at a time
-                first = None
-                batch = source.next()
-                if batch is None:
-                    break
-                coords, values, weights = batch
-                del batch
-            check_left(n_rows, source.skipped, source.first)
-            result = ts_build_result()
-            b.run(lib.ts_builder_finish, builder, c.byref(result))
+            result = push_all(b, builder, source, batches)
         except FormatError as e:
             if temporary is not None:  # of which the caller knows no name
                 e.args = (str(e).replace(f" {os.fsdecode(out)} ", " the tensor "), )
             raise
-        finally:
-            lib.ts_builder_free(builder)
         failed.pop_all()
     t = count_merged(Tensor(out, temporary), result, b.conf.duplicates == _duplicates["keep"])
     return count_skipped(t, source.skipped, source.first)

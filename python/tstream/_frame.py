@@ -8,7 +8,7 @@ import ctypes as c
 import os
 import tempfile
 import weakref
-from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
@@ -234,6 +234,15 @@ class _Bins:
         indices: Array = bins.astype(np.int64)[place[column.codes]]
         return indices
 
+    def number(self, text: str) -> int:
+        """The bin of one time."""
+        bins, taken, err = np.empty(1, dtype=np.uint64), c.c_uint64(), ts_error()
+        some = (c.c_char_p * 1)(text.encode(errors="surrogateescape"))
+        lib.ts_bins_look(self._bins, 1, some)
+        check(lib.ts_bins_of(self._bins, 1, some, bins.ctypes.data, c.byref(taken), c.byref(err)),
+              err)
+        return int(bins[0])
+
     def _label(self, at: int) -> str:
         label = c.create_string_buffer(32)
         lib.ts_bins_label(self._bins, at, label)
@@ -387,8 +396,8 @@ class _Spool:
 
 
 def _of_tables(source: Rows, reader: _Reader, out: Optional[Path], folder: str,
-               options: "dict[str, Any]") -> Tensor:
-    """A tensor from tables that come one after another."""
+               told: "Callable[[], list[str]]", options: "dict[str, Any]") -> Tensor:
+    """A tensor from tables that come one after another. told: what it keeps, once one was read."""
     tables = enumerate(source.table)
 
     def read_on() -> "Iterator[tuple[list[Array], Array, Optional[Array]]]":
@@ -426,8 +435,22 @@ def _of_tables(source: Rows, reader: _Reader, out: Optional[Path], folder: str,
             if path is not None:
                 write_labels(path, mode.labels() or (), mode=0)
 
-    options = {"labels": paths, **options}
+    options = {"labels": paths, **options, "told": told()}
     return (read_ahead if source.ahead else from_batches)(batches(), out, **options)
+
+
+def _told(reader: _Reader, widths: "Mapping[Any, str]", source: Rows) -> "list[str]":
+    """What the tensor is to keep of the columns, so that later tables can be appended."""
+    ret = [f"value={'none' if reader.value is None else reader.value}", "text_base=0",
+           f"names={'sorted' if source.whole else 'seen'}"]
+    if reader.weights is not None:
+        ret.append(f"weights={reader.weights}")
+    for m, (name, mode) in enumerate(zip(reader.columns, reader.modes), 1):
+        field = "time" if name in widths else "name" if mode.text else "number"
+        ret += [f"column.{m}={name}", f"field.{m}={field}", f"size.{m}=none"]
+        if name in widths:
+            ret.append(f"bin.{m}={widths[name]}")
+    return ret
 
 
 def from_frame(frame: Any, modes: "Optional[Sequence[Any]]" = None, value: Any = None,
@@ -556,12 +579,16 @@ def of_rows(source: Rows, chosen: Any, value: Any, out: Optional[Path], *, weigh
             "release after the next"
         )
     options = {"modes": names, **options}
+
+    def told() -> "list[str]":
+        return _told(reader, widths, source)
+
     if not source.whole:
         place = options.get("tmp") or (None if out is None else os.path.dirname(
             os.path.abspath(os.fsdecode(out))))
         with tempfile.TemporaryDirectory(
                 dir=None if place is None else os.fsdecode(place)) as folder:
-            t = _of_tables(source, reader, out, folder, options)
+            t = _of_tables(source, reader, out, folder, told, options)
     else:
         coords, values, weighted = reader.read(source.table, None)
         check_left(len(values), reader.skipped, reader.first)
@@ -573,7 +600,8 @@ def of_rows(source: Rows, chosen: Any, value: Any, out: Optional[Path], *, weigh
             "labels": [mode.labels() for mode in modes],
             "shape":
             [mode.last + 1 - (mode.first if isinstance(mode, _Bins) else 0) or 1 for mode in modes],
-            **options
+            **options,
+            "told": told()
         }
         options.setdefault("expect", n_nonzeros(values, _inputs.STEP, options))
         columns = [values] if weighted is None else [values, weighted]

@@ -118,7 +118,8 @@ class ts_build_conf(_Sized):
                 ("n_labels", c.c_uint32), ("stop", _stop), ("progress", progress_fn),
                 ("note", note_fn), ("ctx", c.c_void_p), ("keep_zeros", c.c_int), ("weights", c.c_int),
                 ("skip_missing", c.c_int), ("no_space_check", c.c_int), ("expect", c.c_uint64),
-                ("partial_map", c.c_int), ("transform", c.c_int), ("scale", c.c_double)]
+                ("partial_map", c.c_int), ("transform", c.c_int), ("scale", c.c_double),
+                ("repeat", c.c_int), ("told", c.POINTER(c.c_char_p)), ("n_told", c.c_uint32)]
 
 
 class ts_table_conf(_Sized):
@@ -132,7 +133,7 @@ class ts_table_conf(_Sized):
 class ts_build_result(_Sized):
     _fields_ = [("size", c.c_size_t), ("nnz", c.c_uint64), ("read", c.c_uint64),
                 ("duplicates", c.c_uint64), ("zeros", c.c_uint64), ("runs", c.c_uint64),
-                ("rounded", c.c_uint64), ("missing", c.c_uint64)]
+                ("rounded", c.c_uint64), ("missing", c.c_uint64), ("segments", c.c_uint32)]
 
 
 class ts_select_conf(_Sized):
@@ -304,6 +305,13 @@ _functions = {
     "ts_build_table": (_int, [c.POINTER(ts_build_conf), c.POINTER(ts_table_conf), _u32, c.POINTER(c.c_char_p),
                               c.POINTER(ts_build_result), _err]),
     "ts_builder_new": (_handle, [c.POINTER(ts_build_conf), _err]),
+    "ts_builder_append": (_handle, [c.POINTER(ts_build_conf), _err]),
+    "ts_append_files": (_int, [c.POINTER(ts_build_conf), c.POINTER(ts_table_conf), _u32,
+                               c.POINTER(c.c_char_p), c.POINTER(ts_build_result), _err]),
+    "ts_undo": (_int, [c.c_char_p, c.POINTER(ts_build_result), _err]),
+    "ts_compact": (_int, [c.POINTER(ts_build_conf), c.POINTER(ts_build_result), _err]),
+    "ts_open_segment": (_handle, [c.c_char_p, _u32, _err]),
+    "ts_built_with": (_int, [_handle, c.c_char_p, _u32, c.c_size_t, c.c_char_p, _err]),
     "ts_builder_add": (_int, [_handle, _u64, c.c_void_p, c.c_void_p, _err]),
     "ts_builder_add_columns": (_int, [_handle, _u64, c.POINTER(c.c_void_p), c.c_void_p, c.c_void_p,
                                       _err]),

@@ -5,8 +5,9 @@ import ctypes as c
 import operator
 import os
 import shutil
+import threading
 import weakref
-from typing import Any, Iterator, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
@@ -18,19 +19,31 @@ from ._lib import (ArgumentError, Array, BusyError, Call, FormatError, Mode, Pat
 from ._pickle import opened_as, reduce_tensor
 
 
+_FACTS = ("_handle", "_opened_as", "_norm", "shape", "used", "nnz", "dense", "has_duplicates",
+          "dtype", "mode_names", "value_name")
+_loading = threading.RLock()
+
+
 class _Handle:
     """A tensor that the library has open.
 
     Each call that has it holds this, so that it is closed when the last one has ended.
     """
 
-    def __init__(self, handle: Any, temporary: Optional[str]) -> None:
+    def __init__(self, handle: Any, folder: "Optional[_Folder]") -> None:
         self._as_parameter_ = c.c_void_p(handle)
-        weakref.finalize(self, _close, handle, temporary, os.getpid())
+        weakref.finalize(self, _close, handle, folder)
+
+
+class _Folder:
+    """The temporary directory of a tensor, which is removed with the last handle of it."""
+
+    def __init__(self, path: str) -> None:
+        weakref.finalize(self, _remove, path, os.getpid())
 
 
 class Tensor:
-    """A sparse tensor in a ``.tsh`` directory, read-only.
+    """A sparse tensor in a ``.tsh`` directory. :meth:`append` makes it longer.
 
     Any number of threads may use one. :func:`open`, :func:`build` and :func:`from_coo` return it.
 
@@ -69,12 +82,19 @@ class Tensor:
     def __init__(self, path: Path, _temporary: Optional[str] = None, _array: Optional[Array] = None,
                  _modes: "Optional[Sequence[Optional[str]]]" = None,
                  _labels: "Optional[Sequence[Any]]" = None) -> None:
-        err = ts_error()
         self.path: str = os.fsdecode(path)
         self.skipped = 0
         self.merged = 0
         self._temporary = _temporary is not None
+        self._folder = None if _temporary is None else _Folder(_temporary)
         self._cells = _array  # which the library reads where it is
+        self._labels = _labels  # of an array, for what makes it again
+        self._load(_modes)
+
+    def _load(self, _modes: "Optional[Sequence[Optional[str]]]" = None) -> None:
+        """Opens the tensor, and reads what is known of it."""
+        err = ts_error()
+        _array, _labels = self._cells, self._labels
         self._opened_as = opened_as(self.path) if _array is None else ("", None)
         if _array is None:
             handle = check(lib.ts_open(encoded(self.path), c.byref(err)), err)
@@ -93,7 +113,7 @@ class Tensor:
             # not in this thread, whose OpenMP no forked process could use then
             handle = Call().run(lib.ts_open_array, c.byref(conf))
             del texts, each
-        self._handle: Optional[_Handle] = _Handle(handle, _temporary)
+        self._handle: Optional[_Handle] = _Handle(handle, self._folder)
         order = lib.ts_order(self._handle)
         name = [lib.ts_name(self._handle, m) for m in range(order + 1)]
         name = [None if n is None else n.decode(errors="replace") for n in name]
@@ -108,8 +128,26 @@ class Tensor:
         self.dtype: "np.dtype[Any]" = np.dtype(
             np.float32 if lib.ts_value_bytes(self._handle) == 4 else np.float64)
         self.mode_names: "tuple[Optional[str], ...]" = tuple(name[:-1])
-        self._labels = _labels  # of an array, for what makes it again
         self.value_name: Optional[str] = name[-1]
+
+    def _forget(self) -> None:
+        """After a change of the directory: the next use opens what is there then."""
+        with _loading:
+            for name in _FACTS:
+                self.__dict__.pop(name, None)
+
+    if not TYPE_CHECKING:  # type checkers know all attributes from _load
+
+        def __getattr__(self, name: str) -> Any:
+            """What was forgotten."""
+            if name not in _FACTS:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            with _loading:
+                if name not in self.__dict__:
+                    if self.__dict__.get("_handle", self) is None:
+                        raise ArgumentError(f"{self.path}: the tensor is closed")
+                    self._load()
+            return self.__dict__[name]
 
     @property
     def norm(self) -> float:
@@ -150,7 +188,7 @@ class Tensor:
     def close(self) -> None:
         """Closes the tensor. Its models continue to work without labels, and running calls of other
         threads continue with it."""
-        self._handle = None
+        self._handle = self._folder = None
 
     def __enter__(self) -> "Tensor":
         return self
@@ -325,6 +363,107 @@ class Tensor:
                 f"{self.path}: no used index of mode {mode} is called {sorted(names - found)[0]!r}")
         return np.array(index, dtype=np.uint64)
 
+    def append(self, data: Any, values: Any = None, *, modes: "Optional[Sequence[Any]]" = None,
+               value: Any = None, weights: Any = None, text: Any = (),
+               bin: "Optional[Mapping[Any, str]]" = None,
+               time_unit: "Union[None, str, Mapping[Any, str]]" = None, missing: str = "error",
+               repeat: bool = False, variable: Optional[str] = None, **options: Any) -> None:
+        """Appends nonzeros to the tensor on disk, as ``tshard append`` does.
+
+        They become a segment beside what is there, so this takes the time of a small build. Values
+        of a cell that is there are added. New names get the next indices in the order of their
+        first appearance, later times the next bins, and modes become longer.
+
+        Nothing is merged by this call, unlike by ``tshard append``, which merges segments when they
+        have become a quarter of the tensor: :meth:`compact` does.
+
+        The tensor remembers its build: columns, values, weights, bins, transform, type of values.
+        Keywords that are not given are those of the build, and others are refused.
+
+        This object is refreshed: its next use opens the longer tensor, and merges its segments
+        once, as long as a build from a tensor takes. Until then nothing is read. Runs, iterators
+        and other objects that have the tensor open go on with what they opened.
+
+        Parameters
+        ----------
+        data : path, list of them, table, tables or object
+            What :func:`build`, :func:`from_frame`, :func:`from_batches` and :func:`from_coo` take.
+            Columns of tables are found by their names. Indices of arrays are those of the tensor,
+            and labels of an xarray.DataArray are looked up.
+        values : array_like, shape (n,), optional
+            With coordinates as `data`, as in :func:`from_coo`.
+        modes : sequence of str, optional
+            Columns that are modes, in the order of the modes, if the tensor does not name them.
+        value : str, optional
+            Column of the values. A tensor of arrays does not know it; 'none' counts each row as 1.
+        weights : str or array_like, optional
+            Column of the weights, or weights beside `values`.
+        text, bin, time_unit, variable : optional
+            As in :func:`build`.
+        missing : {'error', 'skip'}
+            What to do with rows with a missing field. ``skipped`` is their number.
+        repeat : bool
+            Append nonzeros even if they are those of an earlier segment. Otherwise they are
+            refused, whether they come from files or tables.
+        **options
+            memory, tmp, threads, shard, progress, space_check: as in :func:`build`.
+
+        Raises
+        ------
+        ValueError
+            Something differs from the build of the tensor. The sentence names it. Nothing has
+            changed then.
+
+        Examples
+        --------
+        >>> monday = {"user": ["ann", "bob"], "item": ["tea", "milk"], "n": [1, 2]}
+        >>> t = ts.from_frame(monday, ["user", "item"], "n", folder + "/shop.tsh")
+        >>> t.append({"user": ["cleo", "ann"], "item": ["tea", "tea"], "n": [3, 1]})
+        >>> t.shape, t.nnz
+        ((3, 2), 3)
+        >>> t.undo()
+        >>> t.shape, t.nnz
+        ((2, 2), 2)
+        """
+        from . import _append
+        self._check_grows("append to")
+        _append.append(self, data, values, modes=modes, value=value, weights=weights, text=text,
+                       bin=bin, time_unit=time_unit, missing=missing, repeat=repeat,
+                       variable=variable, **options)
+
+    def undo(self) -> None:
+        """Takes back what was appended last, as ``tshard undo`` does. The object is refreshed, as
+        by :meth:`append`.
+
+        Raises
+        ------
+        ValueError
+            Nothing was appended since the tensor was built or compacted.
+        """
+        from . import _append
+        self._check_grows("undo")
+        _append.undo(self)
+
+    def compact(self, **options: Any) -> None:
+        """Merges what was appended with the rest, as ``tshard compact`` does. The cells stay, and
+        nothing can be undone afterwards.
+
+        Parameters
+        ----------
+        **options
+            memory, tmp, threads, shard, progress, space_check: as in :func:`build`. By default
+            shards have the size of those of the tensor.
+        """
+        from . import _append
+        self._check_grows("compact")
+        _append.compact(self, **options)
+
+    def _check_grows(self, what: str) -> None:
+        if self._cells is not None or not os.path.isdir(self.path) and os.path.exists(self.path):
+            raise ArgumentError(f"{self.path}: is a dense array, and there is nothing to {what}")
+        if self.__dict__.get("_handle", self) is None:
+            raise ArgumentError(f"{self.path}: the tensor is closed")
+
     def blocks(self, mode: Mode = 0, size: int = 1 << 18) -> "Iterator[tuple[Array, Array]]":
         """Walks over all nonzeros.
 
@@ -360,10 +499,13 @@ class Tensor:
             lib.ts_cursor_close(cursor)
 
 
-def _close(handle: Any, temporary: Optional[str], pid: int) -> None:
+def _close(handle: Any, folder: "Optional[_Folder]") -> None:
     lib.ts_close(handle)
-    if temporary is not None and os.getpid() == pid:  # not of a process that was forked
-        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _remove(folder: str, pid: int) -> None:
+    if os.getpid() == pid:  # not of a process that was forked
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def open(path: Any, *, modes: "Optional[Sequence[Any]]" = None, value: Any = None,

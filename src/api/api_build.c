@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Builds a tensor: from files, from arrays that are pushed, or from another tensor. All of these
- * stay in one file, because the settings become the same request. */
+/* Builds a tensor: from files, from arrays that are pushed, or from another tensor. A build may
+ * also make a tensor longer. All of these stay in one file, because the settings become the same
+ * request. */
 #include <math.h>
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "api/api.h"
 #include "base/files/place.h"
 #include "base/setting.h"
+#include "build/append.h"
 #include "build/build.h"
 #include "build/room/build_budget.h"
+#include "format/kept.h"
+#include "format/segments.h"
 #include "source/push_source.h"
 #include "source/tensor_source.h"
 #include "format/tensor_kind.h"
@@ -135,6 +140,8 @@ static int take_conf(const ts_build_conf *given, struct request *r, struct ts_er
                                     .no_space_check = c->no_space_check,
                                     .expect = c->expect,
                                     .partial_map = c->partial_map != 0,
+                                    .told = c->told,
+                                    .n_told = c->told == NULL ? 0 : c->n_told,
                                     .transform = { .kind = transforms[c->transform],
                                                    .scale = c->scale },
                                     .note = tell_note,
@@ -147,8 +154,9 @@ static int take_conf(const ts_build_conf *given, struct request *r, struct ts_er
                : rc;
 }
 
+/* segments: how many the tensor has now. */
 static void tell(const struct request *r, const struct ts_api *a,
-                 const struct ts_build_report *report, ts_build_result *ret)
+                 const struct ts_build_report *report, uint32_t segments, ts_build_result *ret)
 {
     const ts_build_result result = { .nnz = report->nnz,
                                      .read = report->input_nnz,
@@ -156,7 +164,8 @@ static void tell(const struct request *r, const struct ts_api *a,
                                      .zeros = report->n_zeros,
                                      .runs = report->n_runs,
                                      .rounded = report->n_rounded,
-                                     .missing = report->n_missing };
+                                     .missing = report->n_missing,
+                                     .segments = segments };
     for (uint32_t i = 0; i < report->n_notes; i++) {
         struct ts_err note;
         (void)ts_fail(&note, TS_EARG, "%s", report->note[i]);
@@ -249,6 +258,154 @@ static int take_table(const ts_table_conf *given, struct table *t, struct ts_err
     return take_times(t, err);
 }
 
+/* Of a conf of an append: what is not 0 was said, and the rest is that of the tensor. */
+static uint64_t said_of(const ts_build_conf *c)
+{
+    const struct {
+        enum ts_kept_id id;
+        int said;
+    } rows[] = { { TS_KEPT_VALUES, c->float64 != 0 },
+                 { TS_KEPT_ZEROS, c->keep_zeros != 0 },
+                 { TS_KEPT_DUPLICATES, c->duplicates != TS_SUM_DUPLICATES },
+                 { TS_KEPT_TRANSFORM, c->transform != TS_BUILD_AS_IT_IS },
+                 { TS_KEPT_MISSING, c->skip_missing != 0 },
+                 { TS_KEPT_TEXT_BASE, c->first_index != 0 },
+                 { TS_KEPT_PARTIAL_MAP, c->partial_map != 0 },
+                 { TS_KEPT_MODE_NAME, c->name != NULL } };
+    uint64_t said = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        said |= rows[i].said ? UINT64_C(1) << rows[i].id : 0;
+    return said;
+}
+
+static uint64_t said_of_table(const ts_table_conf *c)
+{
+    const struct {
+        enum ts_kept_id id;
+        int said;
+    } rows[] = { { TS_KEPT_SEPARATOR, c->separator != NULL },
+                 { TS_KEPT_HEADER, c->header != 0 },
+                 { TS_KEPT_COLUMN, c->n_columns > 0 },
+                 { TS_KEPT_VALUE, c->value != NULL },
+                 { TS_KEPT_WEIGHTS, c->weights != NULL },
+                 { TS_KEPT_FIELD, c->n_text > 0 },
+                 { TS_KEPT_BIN, c->n_bins > 0 },
+                 { TS_KEPT_TIME_UNIT, c->n_units > 0 },
+                 { TS_KEPT_NAMES, c->sorted_names != 0 },
+                 { TS_KEPT_DECIMAL, c->decimal_comma != 0 },
+                 { TS_KEPT_QUOTE, c->no_quotes != 0 } };
+    uint64_t said = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        said |= rows[i].said ? UINT64_C(1) << rows[i].id : 0;
+    return said;
+}
+
+/* What follows from the tensor. */
+static int check_append(const ts_build_conf *c, struct ts_err *err)
+{
+    return TS_API_REFUSE(
+        err, { c->replace != 0, "an append replaces nothing" },
+        { c->dim != NULL,
+          "an append takes no sizes: they follow from the tensor and what it gets" },
+        { c->n_told > 0, "an append is told nothing of a table: the tensor has it" });
+}
+
+int ts_append_files(const ts_build_conf *conf, const ts_table_conf *table, uint32_t n_paths,
+                    const char *const *path, ts_build_result *ret, ts_error *err)
+{
+    struct ts_append_report appended;
+    struct ts_build_report report;
+    struct table t;
+    struct request *r = &t.r;
+    struct ts_append_conf a = {
+        .build = &r->o, .plan = &t.plan, .paths = path, .n_paths = n_paths
+    };
+    struct ts_err *why = &r->api.err;
+    int rc;
+    memset(&t, 0, sizeof t);
+    ts_api_begin(&r->api);
+    rc = take_conf(conf, r, why);
+    if (rc == 0)
+        rc = check_append(&r->conf, why);
+    if (rc == 0 && r->conf.n_labels > 0)
+        rc = ts_fail(why, TS_EARG, "labels are appended by a builder");
+    if (rc == 0 && table != NULL)
+        rc = take_table(table, &t, why);
+    if (rc == 0 && n_paths == 0)
+        rc = ts_fail(why, TS_EARG, "there is no file to append to %s", r->conf.out);
+    if (rc == 0) {
+        a.path = r->conf.out;
+        a.said = said_of(&r->conf) | (table == NULL ? 0 : said_of_table(&t.conf));
+        a.repeat = r->conf.repeat;
+        a.time = (uint64_t)time(NULL);
+        if (table == NULL)
+            t.plan.separator = ',';
+        rc = ts_append_paths(&a, &report, &appended, why);
+    }
+    if (rc == 0) {
+        report.warn = appended.warn;
+        tell(r, &r->api, &report, appended.n_segments, ret);
+    }
+    for (uint32_t i = 0; i < 2 * TS_MAX_ORDER; i++)
+        free(t.name[i]);
+    return ts_api_end(&r->api, rc, err);
+}
+
+int ts_undo(const char *path, ts_build_result *ret, ts_error *err)
+{
+    struct ts_append_report report;
+    struct ts_api a;
+    int rc;
+    ts_api_begin(&a);
+    rc = ts_append_undo(path, &report, &a.err);
+    if (rc == 0) {
+        const ts_build_result result = { .nnz = report.segment.nnz, .segments = report.n_segments };
+        ts_api_result(ret, &result, sizeof result);
+    }
+    return ts_api_end(&a, rc, err);
+}
+
+int ts_compact(const ts_build_conf *conf, ts_build_result *ret, ts_error *err)
+{
+    struct ts_append_report report;
+    struct request r;
+    int rc;
+    ts_api_begin(&r.api);
+    rc = take_conf(conf, &r, &r.api.err);
+    if (rc == 0) {
+        r.o.shard_bytes = r.conf.shard_bytes; /* 0: those of the tensor */
+        rc = ts_append_compact(r.conf.out, &r.o, &report, &r.api.err);
+    }
+    if (rc == 0) {
+        const ts_build_result result = { .segments = 1, .runs = 0 };
+        ts_api_note(&r.api, r.conf.note, r.conf.ctx, &report.warn);
+        ts_api_result(ret, &result, sizeof result);
+    }
+    return ts_api_end(&r.api, rc, err);
+}
+
+int ts_built_with(const ts_tensor *t, const char *key, uint32_t mode, size_t room, char *ret,
+                  ts_error *err)
+{
+    struct ts_kept kept;
+    struct ts_api a;
+    int rc;
+    ts_api_begin(&a);
+    rc = t->dense != NULL ? 0 : ts_kept_read(t, &kept, &a.err);
+    if (rc == 1) {
+        const char *text = NULL;
+        for (uint32_t id = 0; id < TS_N_KEPT; id++)
+            if (strcmp(ts_kept_key((enum ts_kept_id)id), key) == 0 &&
+                mode < ts_kept_count(&kept, (enum ts_kept_id)id))
+                text = kept.text[id][mode];
+        rc = text != NULL;
+        if (rc == 1)
+            snprintf(ret, room, "%s", text);
+        ts_kept_free(&kept);
+    }
+    return ts_api_end(&a, rc, err);
+}
+
 /* Builds from files that are parts of one table. table NULL: builds from text and binary files. */
 static int build_paths(const ts_build_conf *conf, const ts_table_conf *table, uint32_t n_paths,
                        const char *const *path, ts_build_result *ret, ts_error *err)
@@ -272,7 +429,7 @@ static int build_paths(const ts_build_conf *conf, const ts_table_conf *table, ui
     if (rc == 0)
         rc = ts_build_paths(&r->o, path, n_paths, &report, why);
     if (rc == 0)
-        tell(r, &r->api, &report, ret);
+        tell(r, &r->api, &report, 1, ret);
     for (uint32_t i = 0; i < 2 * TS_MAX_ORDER; i++)
         free(t.name[i]);
     return ts_api_end(&r->api, rc, err);
@@ -299,15 +456,37 @@ struct ts_builder {
     pthread_t thread;
     pthread_mutex_t lock; /* protects joined and rc */
     int joined, rc;       /* rc: result of the build */
+    int appends;          /* the tensor is there, and made longer */
+    uint32_t segments;    /* that it has then */
 };
+
+static int append(struct ts_builder *b, const struct ts_source *source)
+{
+    struct request *r = &b->request;
+    const struct ts_append_conf conf = { .path = r->conf.out,
+                                         .build = &r->o,
+                                         .said = said_of(&r->conf),
+                                         .repeat = r->conf.repeat,
+                                         .time = (uint64_t)time(NULL) };
+    struct ts_append_report report;
+    const int rc = ts_append_source(&conf, ts_push_source_order(b->source), source, &b->report,
+                                    &report, &r->api.err);
+    if (rc == 0) {
+        b->segments = report.n_segments;
+        b->report.warn = report.warn;
+    }
+    return rc;
+}
 
 static void *build(void *arg)
 {
     struct ts_builder *b = arg;
     const struct ts_source source = ts_push_source_as_source(b->source);
     ts_api_begin(&b->request.api);
-    b->rc = ts_build_source(&b->request.o, ts_push_source_order(b->source), &source, &b->report,
-                            &b->request.api.err);
+    b->segments = 1;
+    b->rc = b->appends ? append(b, &source)
+                       : ts_build_source(&b->request.o, ts_push_source_order(b->source), &source,
+                                         &b->report, &b->request.api.err);
     ts_api_out(&b->request.api);
     return NULL;
 }
@@ -325,6 +504,39 @@ static int join(struct ts_builder *b)
     return b->rc;
 }
 
+/* Takes the kind of the cells from the tensor that is appended to. */
+static int take_kind(struct request *r, struct ts_err *err)
+{
+    struct ts_build_options *o = &r->o;
+    struct ts_segments *s = NULL;
+    struct ts_tensor *t = NULL;
+    int rc = check_append(&r->conf, err);
+    if (rc == 0)
+        rc = ts_segments_open(r->conf.out, &s, err);
+    if (rc == 0)
+        rc = ts_segments_tensor(s, s->n - 1, &t, err);
+    if (rc == 0)
+        rc = TS_API_REFUSE(
+            err,
+            { r->conf.float64 != 0 && t->header.value_bytes != 8,
+              "the values of the tensor are float32, and those that are appended float64" },
+            { r->conf.keep_zeros != 0 && (t->header.flags & TS_TENSOR_ZEROS) == 0,
+              "the tensor has no zeros, and an append cannot keep some" },
+            { r->conf.weights != 0 && !ts_tensor_weighted(t),
+              "the cells of the tensor have no weights, and those that are appended have some" },
+            { r->conf.order != 0 && r->conf.order != t->order,
+              "the tensor has another number of modes than what is appended" });
+    if (rc == 0) {
+        r->conf.order = t->order;
+        o->value_bytes = t->header.value_bytes;
+        o->zeros = (t->header.flags & TS_TENSOR_ZEROS) != 0;
+        o->weights = ts_tensor_weighted(t);
+    }
+    ts_tensor_close(t);
+    ts_segments_close(s);
+    return rc;
+}
+
 /* Starts the build in a thread of its own. copies: the nonzeros are those of another tensor, so
  * the tensor gets no file `options`: how they were read is unknown. */
 static int start(struct ts_builder *b, const ts_build_conf *conf, int copies, struct ts_err *err)
@@ -332,6 +544,8 @@ static int start(struct ts_builder *b, const ts_build_conf *conf, int copies, st
     struct ts_build_options *o = &b->request.o;
     int rc = take_conf(conf, &b->request, err);
     o->keeps_nothing = copies;
+    if (rc == 0 && b->appends)
+        rc = take_kind(&b->request, err);
     if (rc == 0 && b->request.conf.order < TS_MIN_ORDER)
         rc = ts_fail(err, TS_EARG, "a tensor has %u to %u modes", TS_MIN_ORDER, TS_MAX_ORDER);
     if (rc == 0 && o->min_order > b->request.conf.order)
@@ -347,12 +561,15 @@ static int start(struct ts_builder *b, const ts_build_conf *conf, int copies, st
                       : pthread_mutex_init(&b->lock, NULL);
 }
 
-static int new_builder(const ts_build_conf *conf, int copies, struct ts_builder **ret,
+static int new_builder(const ts_build_conf *conf, int copies, int appends, struct ts_builder **ret,
                        struct ts_err *err)
 {
     struct ts_builder *b = calloc(1, sizeof *b);
-    const int rc = b == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for a build")
-                             : start(b, conf, copies, err);
+    int rc = b == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for a build") : 0;
+    if (rc == 0) {
+        b->appends = appends;
+        rc = start(b, conf, copies, err);
+    }
     if (rc == 0) {
         *ret = b;
     } else if (b != NULL) {
@@ -367,7 +584,16 @@ ts_builder *ts_builder_new(const ts_build_conf *conf, ts_error *err)
     struct ts_builder *b = NULL;
     struct ts_api a;
     ts_api_begin(&a);
-    ts_api_end(&a, new_builder(conf, 0, &b, &a.err), err);
+    ts_api_end(&a, new_builder(conf, 0, 0, &b, &a.err), err);
+    return b;
+}
+
+ts_builder *ts_builder_append(const ts_build_conf *conf, ts_error *err)
+{
+    struct ts_builder *b = NULL;
+    struct ts_api a;
+    ts_api_begin(&a);
+    ts_api_end(&a, new_builder(conf, 0, 1, &b, &a.err), err);
     return b;
 }
 
@@ -417,7 +643,7 @@ int ts_builder_finish(ts_builder *b, ts_build_result *ret, ts_error *err)
     ts_api_begin(&a);
     rc = join(b);
     if (rc == 0)
-        tell(&b->request, &a, &b->report, ret);
+        tell(&b->request, &a, &b->report, b->segments, ret);
     else
         a.err = b->request.api.err;
     return ts_api_end(&a, rc, err);
@@ -500,7 +726,7 @@ int ts_build_copy(const ts_build_conf *given, const ts_tensor *t, ts_build_resul
     if (rc == 0)
         rc = ts_walk_open(t, 0, &w, &a.err);
     if (rc == 0)
-        rc = new_builder(&conf, 1, &b, &a.err);
+        rc = new_builder(&conf, 1, 0, &b, &a.err);
     if (rc == 0) {
         rc = ts_walk_all(&w, 1, push, b->source, conf.stop, &a.err);
         if (rc < 0) { /* not everything was read, so the result must not get its name */
@@ -594,6 +820,6 @@ int ts_build_select(const ts_build_conf *conf, const ts_tensor *t, const ts_sele
     }
     ts_pick_free(&pick);
     if (rc == 0)
-        tell(&r, &r.api, &report, ret);
+        tell(&r, &r.api, &report, 1, ret);
     return ts_api_end(&r.api, rc, err);
 }

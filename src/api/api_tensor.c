@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tensors: returns their properties, and their nonzeros. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -31,9 +32,8 @@ static int merge(const char *path, struct ts_tensor **outside, struct ts_err *er
     if (rc == 0)
         rc = ts_append_merge(path, &o, &report, outside, &why);
     return rc == 0 ? 0
-                   : ts_fail(err, rc,
-                             "%s: its segments cannot be merged, which reading needs: %s", path,
-                             why.text);
+                   : ts_fail(err, rc, "%s: its segments cannot be merged, which reading needs: %s",
+                             path, why.text);
 }
 
 ts_tensor *ts_open(const char *path, ts_error *err)
@@ -43,6 +43,24 @@ ts_tensor *ts_open(const char *path, ts_error *err)
     ts_segments_set_merger(merge, 0);
     ts_api_begin(&a);
     ts_api_end(&a, ts_tensor_open_any(path, &t, &a.err), err);
+    return t;
+}
+
+ts_tensor *ts_open_segment(const char *path, uint32_t number, ts_error *err)
+{
+    struct ts_segments *s = NULL;
+    struct ts_tensor *t = NULL;
+    struct ts_api a;
+    int rc;
+    ts_api_begin(&a);
+    rc = ts_segments_open(path, &s, &a.err);
+    if (rc == 0 && number != UINT32_MAX && number >= s->n)
+        rc = ts_fail(&a.err, TS_EARG, "%s: has %" PRIu32 " segment%s", path, s->n,
+                     ts_num_plural(s->n));
+    if (rc == 0)
+        rc = ts_segments_tensor(s, number == UINT32_MAX ? s->n - 1 : number, &t, &a.err);
+    ts_segments_close(s);
+    ts_api_end(&a, rc, err);
     return t;
 }
 

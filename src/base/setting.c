@@ -50,6 +50,8 @@ static const struct setting {
     { TS_SET_NO_DUPLICATES,
       { "TS_REFUSE_DUPLICATES", "duplicates='error'", "--duplicates error" } },
     { TS_SET_TRANSFORM, { "transform", "transform", "--transform" } },
+    { TS_SET_KEEP_ZEROS, { "keep_zeros", "zeros='keep'", "--zeros keep" } },
+    { TS_SET_REPEAT, { "repeat", "repeat=True", "--repeat" } },
     { TS_SET_PARTIAL_MAP, { "partial_map", "partial_map=True", "--partial-map" } },
     { TS_SET_FORMAT, { "tshard build --format", "separator", "--format" } },
     { TS_SET_FORMAT_CSV, { "tshard build --format csv", "separator=','", "--format csv" } },

@@ -78,6 +78,8 @@
 #define TS_SET_NAMES            TS_SET_("names")
 #define TS_SET_NO_DUPLICATES    TS_SET_("no duplicates")
 #define TS_SET_TRANSFORM        TS_SET_("transform")
+#define TS_SET_KEEP_ZEROS       TS_SET_("keep zeros")
+#define TS_SET_REPEAT           TS_SET_("repeat") /* of an append */
 #define TS_SET_PARTIAL_MAP      TS_SET_("partial map")
 #define TS_SET_FORMAT           TS_SET_("format")
 #define TS_SET_CELLS_CSV        TS_SET_("cells csv") /* of cells that are predicted */

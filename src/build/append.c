@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Makes the next directory of a tensor from the segments that stay and one that is built. */
+/* Makes the next directory of a tensor from the segments that stay and one that is built. All
+ * checks of what may be appended stay in one file, with the order in which they are made. */
 #include "build/append_steps.h"
 
 #include <errno.h>
@@ -17,8 +18,10 @@
 #include "base/stop.h"
 #include "build/build_dir.h"
 #include "build/kept_text.h"
+#include "format/label_lines.h"
 #include "format/segments.h"
 #include "format/tensor_sums.h"
+#include "source/source.h"
 
 #define WAIT_MS 100 /* between two looks at a wish to stop */
 
@@ -67,11 +70,10 @@ static int check_repeat(const struct ts_append *a, const struct ts_disk_segment 
     for (uint32_t i = 0; i < a->old->n; i++)
         if (e->n_records > 0 && a->entry[i].n_records == e->n_records &&
             memcmp(a->entry[i].record, e->record, sizeof e->record) == 0)
-            return ts_fail(
-                err, TS_EARG,
-                "%s: these %" PRIu64 " nonzeros are those of segment %" PRIu32
-                ", so nothing was appended; " TS_SET_OPTION("repeat") " appends them once more",
-                a->old->path, e->n_records, i + 1);
+            return ts_fail(err, TS_EARG,
+                           "%s: these %" PRIu64 " nonzeros are those of segment %" PRIu32
+                           ", so nothing was appended; " TS_SET_REPEAT " appends them once more",
+                           a->old->path, e->n_records, i + 1);
     return 0;
 }
 
@@ -247,7 +249,7 @@ static int check_dropped(const char *path, const struct ts_tensor *t, struct ts_
     return ts_fail(
         err, TS_EARG,
         "%s: has weights and no kept zeros, so that a zero of it, or of what is appended, "
-        "is lost with its weight: build it with " TS_SET_OPTION("zeros") " keep",
+        "is lost with its weight: build it with " TS_SET_KEEP_ZEROS,
         path);
 }
 
@@ -264,11 +266,69 @@ static int check_all_dropped(const struct ts_append *a, struct ts_err *err)
     return rc;
 }
 
-/* Options that follow from the tensor. */
-static int follow(const struct ts_append *a, const struct ts_append_conf *conf,
+/* Of nonzeros of a program: what they are must be what the tensor has, and how text was read is of
+ * no matter. */
+static int follow_source(struct ts_append *a, const struct ts_append_conf *conf,
+                         const struct ts_tensor *last, struct ts_build_options *o,
+                         struct ts_err *err)
+{
+    static const enum ts_kept_id of_text[] = { TS_KEPT_HEADER,  TS_KEPT_WIDTH,  TS_KEPT_QUOTE,
+                                               TS_KEPT_DECIMAL, TS_KEPT_NAMES,  TS_KEPT_VALUE,
+                                               TS_KEPT_WEIGHTS, TS_KEPT_COLUMN, TS_KEPT_FIELD,
+                                               TS_KEPT_BIN,     TS_KEPT_MAP,    TS_KEPT_TIME_UNIT };
+    const struct ts_build_options *given = conf->build;
+    if (given->value_bytes != last->header.value_bytes ||
+        (given->zeros != 0) != ((last->header.flags & TS_TENSOR_ZEROS) != 0) ||
+        (given->weights != 0) != ts_tensor_weighted(last))
+        return ts_fail(err, TS_EBUSY, "%s: was replaced by another tensor; try again", conf->path);
+    for (uint32_t m = 0; m < given->n_names && m < last->order; m++) {
+        const char *was = ts_tensor_mode_name(last, m);
+        if (was != NULL && strcmp(was, given->mode_name[m]) != 0)
+            return ts_fail(err, TS_EARG,
+                           "%s: " TS_NTH_MODE " is %s, and what is appended has %s there",
+                           conf->path, m + 1, was, given->mode_name[m]);
+    }
+    memcpy(o->map, given->map, sizeof o->map);
+    o->base = (uint32_t)ts_tensor_base(last);
+    o->n_names = 0; /* those of the tensor */
+    for (size_t i = 0; i < sizeof of_text / sizeof *of_text; i++)
+        for (uint32_t m = 0; m < ts_kept_count(&a->kept, of_text[i]); m++) {
+            const int rc = ts_kept_set(&a->kept, of_text[i], m, NULL, err);
+            if (rc < 0)
+                return rc;
+        }
+    return 0;
+}
+
+/* What a user gave that the tensor decides. */
+static int check_said(const struct ts_append_conf *conf, const struct ts_kept *kept,
+                      struct ts_err *err)
+{
+    static const char *const duplicates[] = {
+        [TS_DUPLICATES_SUM] = "sum", [TS_DUPLICATES_KEEP] = "keep", [TS_DUPLICATES_ERROR] = "error"
+    };
+    const struct ts_build_options *given = conf->build;
+    const char *const is[TS_N_KEPT] = {
+        [TS_KEPT_VALUES] = given->value_bytes == 8 ? "float64" : "float32",
+        [TS_KEPT_ZEROS] = given->zeros ? "keep" : "drop",
+        [TS_KEPT_DUPLICATES] = duplicates[given->duplicates],
+    };
+    for (uint32_t i = 0; i < TS_N_KEPT; i++) {
+        const char *was = kept->text[i][0];
+        if ((conf->said >> i & 1) != 0 && is[i] != NULL && was != NULL && strcmp(was, is[i]) != 0)
+            return ts_fail(err, TS_EARG,
+                           "%s: '%s' was '%.200s' in the build of the tensor, and is '%s' here",
+                           conf->path, ts_kept_key((enum ts_kept_id)i), was, is[i]);
+    }
+    return 0;
+}
+
+/* Options that follow from the tensor. from_source: nonzeros come from a program. */
+static int follow(struct ts_append *a, const struct ts_append_conf *conf, int from_source,
                   const struct ts_tensor *last, const char *out, struct ts_build_options *o,
                   struct ts_err *err)
 {
+    struct ts_table_plan none = { 0 };
     int rc;
     *o = *conf->build;
     o->out = out;
@@ -280,9 +340,17 @@ static int follow(const struct ts_append *a, const struct ts_append_conf *conf,
     if (a->old->n == TS_MAX_SEGMENTS)
         return ts_fail(err, TS_EARG, "%s: has %u segments, the most possible: tshard compact %s",
                        conf->path, TS_MAX_SEGMENTS, conf->path);
-    rc = ts_kept_adopt(&a->kept, conf->said, o, conf->plan, err);
+    rc = ts_kept_adopt(&a->kept, conf->said, o, from_source ? &none : conf->plan, err);
+    if (rc == 0 && from_source) {
+        o->table = NULL;
+        o->weights = conf->build->weights;
+    }
     if (rc == 0)
         rc = check_kept(conf, &a->kept, err);
+    if (rc == 0)
+        rc = check_said(conf, &a->kept, err);
+    if (rc == 0 && from_source)
+        rc = follow_source(a, conf, last, o, err);
     o->zeros = (last->header.flags & TS_TENSOR_ZEROS) != 0;
     o->duplicates = a->unique ? TS_DUPLICATES_ERROR : TS_DUPLICATES_SUM;
     o->like = &a->kept;
@@ -297,18 +365,54 @@ static void note_growth(const struct ts_append *a, const struct ts_tensor *last,
     for (uint32_t m = 0; m < t->order && report->n_notes < TS_BUILD_NOTES; m++) {
         const uint64_t was = last->mode[m].disk.dim, is = t->mode[m].disk.dim;
         const char *size = a->kept.text[TS_KEPT_SIZE][m];
-        if (is > was && size != NULL && strcmp(size, "none") != 0)
+        if (is > was && size != NULL && strcmp(size, "none") != 0 &&
+            t->mode[m].disk.labels_bytes == 0)
             ts_setting_print(report->note[report->n_notes++], sizeof report->note[0],
-                             TS_NTH_MODE
-                             " grows from %" PRIu64 " to %" PRIu64
-                             ", although the build had its size as " TS_SET_OPTION("dims"),
+                             TS_NTH_MODE " grows from %" PRIu64 " to %" PRIu64
+                                         ", although the build had its size as " TS_SET_SIZES,
                              m + 1, was, is);
     }
 }
 
+/* The labels of a program are those of a whole mode, so that its indices mean the slices of the
+ * tensor. */
+static int check_labels(const char *path, const struct ts_tensor *last, const struct ts_tensor *t,
+                        uint32_t m, const volatile sig_atomic_t *stop, struct ts_err *err)
+{
+    struct ts_label_lines *was = NULL, *is = NULL;
+    int rc = ts_label_lines_open(last, m, &was, err);
+    if (rc == 0)
+        rc = ts_label_lines_open(t, m, &is, err);
+    for (uint64_t i = 0; rc == 0 && was != NULL; i++) {
+        const char *a = NULL, *b = NULL;
+        size_t n_a = 0, n_b = 0;
+        rc = i % 65536 == 0 ? ts_stop_check(stop, err) : 0;
+        if (rc == 0)
+            rc = ts_label_lines_next(was, &a, &n_a, err);
+        if (rc < 0 || a == NULL)
+            break;
+        rc = is == NULL ? 0 : ts_label_lines_next(is, &b, &n_b, err);
+        if (rc == 0 && (b == NULL || n_a != n_b || memcmp(a, b, n_a) != 0))
+            rc = ts_fail(err, TS_EARG,
+                         "%s: index %" PRIu64 " of " TS_NTH_MODE
+                         " is '%.*s', and among the labels of what is appended it is '%.*s'",
+                         path, i + ts_tensor_base(last), m + 1, (int)(n_a < 100 ? n_a : 100), a,
+                         (int)(n_b < 100 ? n_b : 100), b == NULL ? "" : b);
+    }
+    ts_label_lines_close(was);
+    ts_label_lines_close(is);
+    return rc;
+}
+
+/* Where nonzeros come from: files of the conf, or a source (NULL: the files). */
+struct input {
+    uint32_t order;
+    const struct ts_source *source;
+};
+
 /* Builds the new segment in the new directory, and makes its entry. */
-static int build_segment(const struct ts_append *a, const struct ts_append_conf *conf,
-                         struct ts_build_report *report, struct ts_err *err)
+static int build_segment(struct ts_append *a, const struct ts_append_conf *conf,
+                         const struct input *in, struct ts_build_report *report, struct ts_err *err)
 {
     struct ts_disk_segment *e = &a->entry[a->old->n];
     struct ts_tensor *last = NULL, *t = NULL;
@@ -317,11 +421,15 @@ static int build_segment(const struct ts_append *a, const struct ts_append_conf 
     int rc = out == NULL ? ts_no_memory(err, conf->path)
                          : ts_segments_tensor(a->old, a->old->n - 1, &last, err);
     if (rc == 0)
-        rc = follow(a, conf, last, out, &o, err);
+        rc = follow(a, conf, in->source != NULL, last, out, &o, err);
     if (rc == 0)
-        rc = ts_build_paths(&o, conf->paths, conf->n_paths, report, err);
+        rc = in->source != NULL ? ts_build_source(&o, in->order, in->source, report, err)
+                                : ts_build_paths(&o, conf->paths, conf->n_paths, report, err);
     if (rc == 0)
         rc = ts_tensor_open(out, &t, err);
+    for (uint32_t m = 0; rc == 0 && in->source != NULL && m < in->order; m++)
+        if (o.map[m] != NULL)
+            rc = check_labels(conf->path, last, t, m, o.stop, err);
     if (rc == 0)
         rc = ts_segments_follows(last, t, err);
     if (rc == 0)
@@ -430,16 +538,15 @@ static int compact_first(const struct ts_append_conf *conf, struct ts_append_rep
     return rc == TS_ESTOP ? rc : 0;
 }
 
-int ts_append_paths(const struct ts_append_conf *conf, struct ts_build_report *build,
-                    struct ts_append_report *ret, struct ts_err *err)
+static int append(const struct ts_append_conf *conf, const struct input *in,
+                  struct ts_build_report *build, struct ts_append_report *ret, struct ts_err *err)
 {
     struct ts_append a = { .dir = NULL };
     uint64_t hash = 0;
-    int rc = wait_for_input(conf, err);
+    int rc;
     memset(ret, 0, sizeof *ret);
     memset(build, 0, sizeof *build);
-    if (rc == 0)
-        rc = compact_first(conf, ret, err);
+    rc = compact_first(conf, ret, err);
     if (rc == 0)
         rc = ts_append_begin(&a, conf->path, err);
     if (rc == 0)
@@ -447,7 +554,7 @@ int ts_append_paths(const struct ts_append_conf *conf, struct ts_build_report *b
     if (rc == 0)
         rc = check_all_dropped(&a, err);
     if (rc == 0)
-        rc = build_segment(&a, conf, build, err);
+        rc = build_segment(&a, conf, in, build, err);
     if (rc == 0)
         rc = ts_append_take(&a, a.old->n, 0, err);
     if (rc == 0 && a.unique) { /* a merge finds a cell of two segments */
@@ -463,6 +570,25 @@ int ts_append_paths(const struct ts_append_conf *conf, struct ts_build_report *b
         ret->segment = a.entry[a.old->n];
     }
     ts_append_end(&a);
+    return rc;
+}
+
+int ts_append_paths(const struct ts_append_conf *conf, struct ts_build_report *build,
+                    struct ts_append_report *ret, struct ts_err *err)
+{
+    const struct input files = { .source = NULL };
+    const int rc = wait_for_input(conf, err);
+    return rc < 0 ? rc : append(conf, &files, build, ret, err);
+}
+
+int ts_append_source(const struct ts_append_conf *conf, uint32_t order,
+                     const struct ts_source *source, struct ts_build_report *build,
+                     struct ts_append_report *ret, struct ts_err *err)
+{
+    const struct input in = { .order = order, .source = source };
+    const int rc = append(conf, &in, build, ret, err);
+    if (rc < 0)
+        source->stop(source->self); /* a program that pushes waits for a start */
     return rc;
 }
 

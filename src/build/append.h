@@ -48,6 +48,14 @@ struct ts_append_report {
 
 int ts_append_paths(const struct ts_append_conf *conf, struct ts_build_report *build,
                     struct ts_append_report *ret, struct ts_err *err);
+/* The same from a source of `order` modes instead of files; plan may be NULL. Its values, zeros and
+ * weights must be those of the tensor, as build->value_bytes, zeros and weights say. Labels of
+ * build->map are those of the whole mode: they begin with those of the tensor. On failure the
+ * source is stopped, as in ts_build_source. */
+struct ts_source;
+int ts_append_source(const struct ts_append_conf *conf, uint32_t order,
+                     const struct ts_source *source, struct ts_build_report *build,
+                     struct ts_append_report *ret, struct ts_err *err);
 int ts_append_undo(const char *path, struct ts_append_report *ret, struct ts_err *err);
 
 /* o: memory, tmp, threads, stop, shard_bytes, progress and note are used. shard_bytes 0: that of

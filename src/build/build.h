@@ -89,6 +89,10 @@ struct ts_build_options {
     const struct ts_kept *like;
     const char *like_path;
     int keeps_nothing; /* 1: the tensor gets no file `options` */
+    /* Of ts_build_source: "key=text", or "key.K=text" of mode K from 1, are rows of that file, for
+     * arrays that a program made of a table. */
+    const char *const *told;
+    uint32_t n_told;
 
     /* called from the calling thread a few times per second; may be NULL */
     void (*progress)(void *arg, const struct ts_build_step *step);

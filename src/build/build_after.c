@@ -150,12 +150,12 @@ int ts_build_after_times(const struct ts_build *b, uint32_t m, uint64_t *first, 
     return rc;
 }
 
-/* Labels that came from a file of their own name no new indices. */
+/* Labels that came from a file of their own name no new indices, unless a file has those of all. */
 static int check_labelled(const struct ts_build *b, uint32_t m, uint64_t dim, struct ts_err *err)
 {
     const struct ts_tensor *t = b->o->after;
     const struct ts_disk_mode *d = &t->mode[m].disk;
-    if (d->labels_bytes == 0 ||
+    if (d->labels_bytes == 0 || b->o->map[m] != NULL ||
         (b->table != NULL && ts_table_mode_field(b->table, m) != TS_TABLE_NUMBER))
         return 0;
     if (b->table != NULL)

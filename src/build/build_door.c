@@ -303,6 +303,8 @@ int ts_build_source(const struct ts_build_options *o, uint32_t order,
     b.source = "arrays";
     if (rc == 0)
         rc = check_names(o, b.order, err);
+    if (rc == 0 && o->after != NULL)
+        rc = check_order(&b, "what is appended", err);
     if (rc == 0)
         rc = ts_build_kept_check(&b, err);
     for (uint32_t m = 0; m < o->n_dims; m++)
@@ -318,6 +320,8 @@ int ts_build_source(const struct ts_build_options *o, uint32_t order,
         source->stop(source->self); /* a program that pushes waits for a start */
     for (uint32_t m = 0; m < b.order && rc == 0; m++)
         b.dim[m] = o->n_dims > 0 ? o->dim[m] : b.collect.max[m] + 1;
+    if (rc == 0 && o->after != NULL)
+        rc = ts_build_after_sizes(&b, err);
     if (rc == 0)
         rc = ts_build_finish(&b, start, err);
     return ts_build_fini(&b, rc, err);

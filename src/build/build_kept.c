@@ -118,6 +118,25 @@ static void put_table(struct keeping *g, const struct ts_build *b, int done)
     }
 }
 
+/* What a program says of the table that its arrays are made of. */
+static void put_told(struct keeping *g, const struct ts_build *b)
+{
+    for (uint32_t i = 0; i < b->o->n_told && g->rc == 0; i++) {
+        const char *told = b->o->told[i], *equals = strchr(told, '=');
+        const size_t n = strcspn(told, ".=");
+        const uint32_t mode = told[n] == '.' ? (uint32_t)strtoul(told + n + 1, NULL, 10) : 1;
+        uint32_t id = 0;
+        while (id < TS_N_KEPT && (strlen(ts_kept_key((enum ts_kept_id)id)) != n ||
+                                  strncmp(ts_kept_key((enum ts_kept_id)id), told, n) != 0))
+            id++;
+        if (id == TS_N_KEPT || equals == NULL || mode < 1 || mode > b->order ||
+            ts_kept_of_mode((enum ts_kept_id)id) != (told[n] == '.'))
+            g->rc = ts_fail(g->err, TS_EARG, "'%.200s' is no option of a build and its text", told);
+        else
+            put(g, (enum ts_kept_id)id, mode - 1, equals + 1);
+    }
+}
+
 /* Puts the names of all modes, and the sizes of modes whose fields are numbers. */
 static void put_modes(struct keeping *g, const struct ts_build *b, int done)
 {
@@ -131,7 +150,7 @@ static void put_modes(struct keeping *g, const struct ts_build *b, int done)
         if (b->table != NULL && ts_table_mode_field(b->table, m) != TS_TABLE_NUMBER)
             continue;
         if (b->table == NULL)
-            put(g, TS_KEPT_FIELD, m, "number");
+            put(g, TS_KEPT_FIELD, m, "number"); /* unless told otherwise */
         if (b->o->n_dims > 0)
             put_u64(g, TS_KEPT_SIZE, m, b->o->dim[m]);
         else
@@ -177,6 +196,7 @@ int ts_build_kept(const struct ts_build *b, int done, struct ts_kept *ret, struc
     else if (b->source != NULL && strcmp(b->source, ts_text_tns.name) == 0)
         put_list(&g, b);
     put_modes(&g, b, done);
+    put_told(&g, b);
     if (g.rc < 0 || g.nothing)
         ts_kept_free(ret);
     return g.rc < 0 ? g.rc : !g.nothing;

@@ -194,7 +194,9 @@ int ts_build_write_labels(struct ts_build *b, struct ts_err *err)
 {
     int rc = 0;
     for (uint32_t m = 0; m < b->order && rc == 0; m++) {
-        const struct ts_tensor *from = b->from != NULL ? b->from : b->o->after;
+        const struct ts_tensor *from = b->from != NULL        ? b->from
+                                       : b->o->map[m] == NULL ? b->o->after
+                                                              : NULL;
         const uint32_t from_mode = b->from != NULL ? b->from_mode[m] : m;
         struct ts_disk_mode *disk = &b->mode[m];
         char *path;

@@ -130,6 +130,8 @@ static int adopt_table(const struct ts_kept *was, uint64_t said, struct ts_build
                            text);
         p->separator = text[0];
     }
+    if (p->separator == '\0') /* arrays have none, and no option or name of a file says it */
+        p->separator = ',';
     if ((text = text_of(was, said, TS_KEPT_QUOTE, 0)) != NULL)
         p->no_quotes = is(text, "none");
     if ((text = text_of(was, said, TS_KEPT_DECIMAL, 0)) != NULL)
@@ -161,6 +163,8 @@ int ts_kept_adopt(const struct ts_kept *was, uint64_t said, struct ts_build_opti
                   struct ts_table_plan *plan, struct ts_err *err)
 {
     const char *source = was->text[TS_KEPT_SOURCE][0];
+    const int table = source != NULL && (is(source, "table") ||
+                                         (is(source, "arrays") && all_have(was, TS_KEPT_COLUMN)));
     /* 1: the new input is not a table */
     const int other = (said >> TS_KEPT_SOURCE & 1) != 0 && o->table == NULL;
     int rc = adopt_cells(was, said, o, err);
@@ -173,7 +177,7 @@ int ts_kept_adopt(const struct ts_kept *was, uint64_t said, struct ts_build_opti
                                TS_MODE_NAME_MAX);
         }
     }
-    if (rc == 0 && source != NULL && is(source, "table") && !other)
+    if (rc == 0 && table && !other)
         rc = adopt_table(was, said, o, plan, err);
     return rc;
 }

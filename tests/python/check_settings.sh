@@ -18,7 +18,7 @@ cut -d ' ' -f 1 rows | LC_ALL=C sort > rowed
 [ "$(wc -l < marks)" -gt 30 ] || bad "the marks are not found"
 diff marks rowed || bad "src/base/setting.c has not a row for every mark"
 {
-    for c in build gen; do "$bin/tshard" $c --help; done
+    for c in build append gen; do "$bin/tshard" $c --help; done
     for c in cp plan fit mttkrp predict; do "$bin/tstream" $c --help; done
 } > help
 word() { printf '%s' "$1" | sed 's/^tshard build //; s/[= ].*//'; }
@@ -31,7 +31,7 @@ while IFS='|' read -r first keyword option; do
     esac
     case $keyword in
     *--* | tshard* | tstream*) bad "$mark: '$keyword' is for a shell" ;;
-    *) grep -qE "[( ]$(word "$keyword"): [A-Za-z\"]" "$top"/python/tstream/_build.py "$top"/python/tstream/_frame.py "$top"/python/tstream/_model.py "$top"/python/tstream/_settings.py ||
+    *) grep -qE "[( ]$(word "$keyword"): [A-Za-z\"]" "$top"/python/tstream/_build.py "$top"/python/tstream/_frame.py "$top"/python/tstream/_tensor.py "$top"/python/tstream/_model.py "$top"/python/tstream/_settings.py ||
         bad "$mark: the package has no $keyword" ;;
     esac
 done < rows
