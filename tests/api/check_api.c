@@ -384,6 +384,76 @@ START_TEST(columns_are_rows)
 }
 END_TEST
 
+START_TEST(a_tensor_grows)
+{
+    static const char *const told[] = { "value=births", "column.1=state", "column.2=name" };
+    const uint64_t first[] = { 0, 1, 1, 0 }, second[] = { 4, 1, 0, 1 };
+    const double value[] = { 1, 2 };
+    char text[64];
+    ts_build_conf c = {
+        .size = sizeof c, .out = other, .memory = 64 << 20, .threads = 1, .order = 2
+    };
+    ts_build_result result = { .size = sizeof result };
+    ts_builder *b;
+    ts_tensor *t;
+    c.replace = 1;
+    c.told = told;
+    c.n_told = 3;
+    b = ts_builder_new(&c, &err);
+    ck_assert_int_eq(ts_builder_add(b, 2, first, value, &err), 0);
+    ck_assert_int_eq(ts_builder_finish(b, &result, &err), 0);
+    ck_assert_uint_eq(result.segments, 1);
+    ts_builder_free(b);
+    /* it would replace, or be of another kind */
+    ck_assert_ptr_null(ts_builder_append(&c, &err));
+    ck_assert_ptr_nonnull(strstr(err.text, "replaces nothing"));
+    c = (ts_build_conf){ .size = sizeof c, .out = other, .threads = 1, .float64 = 1 };
+    ck_assert_ptr_null(ts_builder_append(&c, &err));
+    ck_assert_ptr_nonnull(strstr(err.text, "float64"));
+    c.float64 = 0;
+    ck_assert_int_eq(ts_undo(other, NULL, &err), TS_ERR_ARGUMENT);
+    b = ts_builder_append(&c, &err);
+    ck_assert_int_eq(ts_builder_add(b, 2, second, value, &err), 0);
+    ck_assert_msg(ts_builder_finish(b, &result, &err) == 0, "%s", err.text);
+    ts_builder_free(b);
+    ck_assert_uint_eq(result.segments, 2);
+    ck_assert_uint_eq(result.nnz, 2);
+    /* the same once more, and a program that ends before the tensor is read */
+    b = ts_builder_append(&c, &err);
+    ck_assert_int_eq(ts_builder_add(b, 2, second, value, &err), 0);
+    ck_assert_int_eq(ts_builder_finish(b, NULL, &err), TS_ERR_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(err.text, "those of segment 2"));
+    ck_assert_ptr_nonnull(strstr(err.text, "repeat"));
+    ts_builder_free(b);
+    ts_builder_free(ts_builder_append(&c, &err));
+    t = ts_open_segment(other, UINT32_MAX, &err);
+    ck_assert_uint_eq(ts_nnz(t), 2);
+    ck_assert_uint_eq(ts_dim(t, 0), 5);
+    ts_close(t);
+    ck_assert_ptr_null(ts_open_segment(other, 2, &err));
+    t = ts_open(other, &err);
+    ck_assert_uint_eq(ts_nnz(t), 3); /* a cell of both, too */
+    ck_assert_int_eq(ts_built_with(t, "column", 1, sizeof text, text, &err), 1);
+    ck_assert_str_eq(text, "name");
+    ck_assert_int_eq(ts_built_with(t, "bin", 1, sizeof text, text, &err), 0);
+    ck_assert_int_eq(ts_built_with(t, "nothing", 0, sizeof text, text, &err), 0);
+    ts_close(t);
+    ck_assert_int_eq(ts_undo(other, &result, &err), 0);
+    ck_assert_uint_eq(result.segments, 1);
+    b = ts_builder_append(&c, &err);
+    ck_assert_int_eq(ts_builder_add(b, 2, second, value, &err), 0);
+    ck_assert_int_eq(ts_builder_finish(b, NULL, &err), 0);
+    ts_builder_free(b);
+    ck_assert_int_eq(ts_compact(&c, &result, &err), 0);
+    ck_assert_uint_eq(nnz_of(other), 3);
+    ck_assert_int_eq(ts_undo(other, NULL, &err), TS_ERR_ARGUMENT);
+    c.out = "no-such.tsh";
+    ck_assert_ptr_null(ts_builder_append(&c, &err));
+    ck_assert_int_eq(ts_compact(&c, NULL, &err), TS_ERR_IO);
+    ck_assert_int_eq(ts_append_files(&c, NULL, 0, NULL, NULL, &err), TS_ERR_ARGUMENT);
+}
+END_TEST
+
 START_TEST(parts_of_a_tensor)
 {
     ts_build_conf c = build_conf(other);
@@ -827,6 +897,7 @@ int main(void)
     tcase_add_test(c, copies_cursors_and_rows);
     tcase_add_test(c, cells_have_weights);
     tcase_add_loop_test(c, columns_are_rows, 0, 2);
+    tcase_add_test(c, a_tensor_grows);
     tcase_add_test(c, parts_of_a_tensor);
     tcase_add_loop_test(c, scores_are_those_of_the_obvious_loop, 0, 6);
     tcase_add_test(c, scores_of_counts_and_of_dense_arrays);
