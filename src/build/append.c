@@ -234,8 +234,8 @@ static int check_kept(const struct ts_append_conf *conf, const struct ts_kept *k
         strncmp(transform, "scale=", 6) != 0)
         return ts_fail(err, TS_EARG,
                        "%s: was built with " TS_SET_TRANSFORM " %s, which holds for the whole sum "
-                       "of a cell. Only with " TS_SET_OPTION("duplicates") " error as well, is "
-                                                                           "anything appended",
+                       "of a cell. Only with " TS_SET_NO_DUPLICATES
+                       " as well, is anything appended",
                        conf->path, transform);
     return 0;
 }
