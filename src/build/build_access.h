@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* build_access.h - who may read and write a tensor: one that takes the place of another gets its
- * owner, group and mode.
+ * owner, group, mode and POSIX ACLs.
  *
- * What the owner or this user cannot be given stays as it is, which is no failure: only root gives
- * files away.
+ * An owner or group that this user cannot give stays as it is, which is no failure: only root gives
+ * files away. But nobody gets rights in this way: a group that is another one has the rights of
+ * others, and where an ACL cannot be set, the mode has no more rights than each entry of it.
  *
  *   threads  any
  *   errors   0 or a negative ts_code
@@ -16,10 +17,19 @@
 
 #include "base/err.h"
 
+#define TS_BUILD_ACL_BYTES \
+    4096 /* with 511 entries; a longer one counts as one that cannot be set */
+
+struct ts_build_acl {
+    int n; /* bytes; 0: none, -1: cannot be read */
+    unsigned char byte[TS_BUILD_ACL_BYTES];
+};
+
 struct ts_build_access {
     uid_t uid, file_uid;
     gid_t gid, file_gid;
-    mode_t dir_mode, file_mode; /* without the kind of file */
+    mode_t dir_mode, file_mode;                     /* without the kind of file */
+    struct ts_build_acl dir_acl, new_acl, file_acl; /* new_acl: of files that are made later */
 };
 
 /* Of a tensor, by its open directory and the index in it. */

@@ -9,6 +9,7 @@ import json
 import os
 import random
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -413,6 +414,49 @@ def access():
             assert run("verify", "p.tsh")[0] == 0
 
 
+def acls():
+    """Who has no right by an ACL has none afterwards, and who has one keeps it, also where the folder gives new files an ACL."""
+    def acl(user, rights):  # of another user, and nothing for the group
+        entries = [(1, user, 0xffffffff), (2, rights, 1), (4, 0, 0xffffffff), (16, rights, 0xffffffff), (32, 0, 0xffffffff)]
+        return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *e) for e in entries)
+    names = ["system.posix_acl_access", "system.posix_acl_default"]
+    def acls_of(path):
+        return sorted(n for n in os.listxattr(path) if n in names)
+    steps = (["append", "a.tsh", "more.tns", "--repeat", *ROOM], ["append", "a.tsh", "more.tns", "--repeat", *ROOM],
+             ["export", "a.tsh", "-o", "a.tns", "--force"], ["undo", "a.tsh"], ["compact", "a.tsh", *ROOM], ["drop", "a.tsh", "--after", "3=2", *ROOM])
+    open("base.tns", "w").write("1 1 1 1\n2 2 2 2\n3 1 2 5\n")
+    open("more.tns", "w").write("1 1 3 4\n4 2 2 1\n")
+    for has in (True, False):
+        os.makedirs("acl", exist_ok=True)
+        os.chdir("acl")
+        done("build", "../base.tns", "-o", "a.tsh", "--force", *ROOM)
+        open("more.tns", "w").write("1 1 3 4\n4 2 2 1\n")
+        try:
+            if has:
+                os.setxattr("a.tsh", names[0], acl(7, 5))
+                os.setxattr("a.tsh", names[1], acl(7, 1))
+                for n in os.listdir("a.tsh"):
+                    os.setxattr(f"a.tsh/{n}", names[0], acl(6, 4))
+            else:  # of the folder: what is made in it lets user 1 in
+                os.chmod("a.tsh", 0o750)
+                os.setxattr(".", names[1], acl(7, 7))
+        except OSError:  # this file system has none
+            os.chdir("..")
+            return
+        mode, own = os.stat("a.tsh").st_mode, os.stat("a.tsh/index").st_mode
+        for step in steps:
+            done(*step)
+            for folder, _, inside in os.walk("a.tsh"):
+                assert os.stat(folder).st_mode == mode, f"{step}: {folder}"
+                assert acls_of(folder) == names * has, f"{step}: {folder}: {os.listxattr(folder)}"
+                assert not has or [os.getxattr(folder, n) for n in names] == [acl(7, 5), acl(7, 1)], f"{step}: {folder}"
+                for n in inside:
+                    path = f"{folder}/{n}"
+                    assert os.stat(path).st_mode == own and acls_of(path) == names[:has], f"{step}: {path} {os.listxattr(path)}"
+                    assert not has or os.getxattr(path, names[0]) == acl(6, 4), f"{step}: {path}"
+        os.chdir("..")
+
+
 def pipes():
     """Readers and writers in one pipe, and a reader that waits, which tells it and can be stopped."""
     open("base.tns", "w").write("1 1 1 1\n2 2 2 2\n3 1 2 5\n")
@@ -509,6 +553,7 @@ attempt("two writers", writers)
 attempt("merged again", merged_again)
 attempt("weights", weights)
 attempt("access", access)
+attempt("ACLs", acls)
 attempt("pipes", pipes)
 attempt("drops", drops)
 for number in range(HISTORIES):

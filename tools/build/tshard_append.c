@@ -124,7 +124,7 @@ const struct ts_cmd tshard_append_cmd = {
         "of a cell. "
         "Files whose nonzeros are those of a segment are refused, unless --repeat is given.\n\n"
         "The segment appears whole or not at all. Runs that have the tensor open go on with what "
-        "they opened. A second writer is refused. Mode, owner and group of the tensor stay. tshard undo takes the last segment back. If the "
+        "they opened. A second writer is refused. Mode, owner, group and ACLs of the tensor stay. tshard undo takes the last segment back. If the "
         "existing segments have become large, they are merged first, as tshard compact does "
         "(--compact-at). The "
         "first command that reads the cells merges the segments, and keeps the result beside "
