@@ -97,15 +97,20 @@ static int check_base(const struct ts_tensor *t, struct ts_err *err)
 static int check_access(const char *path, struct ts_err *err)
 {
     char *real = realpath(path, NULL), *slash = real == NULL ? NULL : strrchr(real, '/');
-    struct stat st;
+    struct statx st;
     int rc = 0;
-    if (real == NULL || stat(real, &st) != 0)
+    if (real == NULL || statx(AT_FDCWD, real, 0, STATX_TYPE | STATX_MODE | STATX_UID, &st) != 0)
         rc = ts_fail_errno(err, TS_EIO, "%s: cannot be looked up", path);
+    else if ((st.stx_attributes_mask & st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0)
+        rc = ts_fail(err, TS_EBUSY,
+                     "%s: is a mount point, which no change can replace, so it is not changed: "
+                     "change the tensor where the folder around it is mounted",
+                     path);
     else if (faccessat(AT_FDCWD, real, W_OK | X_OK, AT_EACCESS) != 0)
         rc = errno == EROFS
                  ? ts_fail(err, TS_EBUSY,
                            "%s: its file system can only be read, so it is not changed", path)
-             : st.st_uid == geteuid()
+             : st.stx_uid == geteuid()
                  ? ts_fail(err, TS_EBUSY,
                            "%s: its mode does not let its owner write it, so it is not changed: "
                            "chmod u+rwx %s",
@@ -113,7 +118,7 @@ static int check_access(const char *path, struct ts_err *err)
                  : ts_fail(err, TS_EBUSY,
                            "%s: may not be written by this user, so it is not changed: its owner, "
                            "user %lu, can",
-                           path, (unsigned long)st.st_uid);
+                           path, (unsigned long)st.stx_uid);
     if (rc == 0 && slash != NULL) {
         slash[slash == real] = '\0';
         if (faccessat(AT_FDCWD, real, W_OK | X_OK, AT_EACCESS) != 0)
@@ -133,6 +138,8 @@ int ts_append_begin(struct ts_append *a, const char *path, struct ts_err *err)
     if (rc < 0)
         return rc;
     rc = check_access(path, err);
+    if (rc == 0)
+        rc = ts_build_dir_look(ts_open_dir_fd(a->old->dir), path, err);
     if (rc == 0)
         rc = ts_build_dir_open(path, 1, &a->dir, err);
     if (rc < 0)

@@ -96,13 +96,21 @@ static enum ts_atomic_kind kind_of_file(int dir, const char *name, int whole)
     return ours ? TS_ATOMIC_OURS : TS_ATOMIC_FOREIGN;
 }
 
+struct inside {
+    int whole;
+    char *foreign;
+};
+
 /* Stops at a name that is not ours. */
 static int is_foreign_file(void *ctx, int dir, const char *name)
 {
-    const int *whole = ctx;
-    if (!*whole && strcmp(name, TS_ATOMIC_LOCK) == 0)
+    const struct inside *in = ctx;
+    if (!in->whole && strcmp(name, TS_ATOMIC_LOCK) == 0)
         return 0; /* of a build that was killed */
-    return kind_of_file(dir, name, *whole) != TS_ATOMIC_OURS;
+    if (kind_of_file(dir, name, 0) == TS_ATOMIC_OURS)
+        return 0;
+    snprintf(in->foreign, 256, "%s", name);
+    return 1;
 }
 
 /* A segment or the tensor of all, or, of a directory that is not complete, the build of one. */
@@ -117,20 +125,57 @@ static int is_segment(const char *name, int whole)
     return name[end] == '\0' || (!whole && strcmp(name + end, TS_BUILDING_SUFFIX) == 0);
 }
 
-static enum ts_atomic_kind kind_of(int dir, const char *name, int whole)
+/* The files of a segment are known by their names, so that a damaged one may go as well: the index
+ * beside the directory says what it is. foreign: gets the first name that is not ours. */
+static enum ts_atomic_kind kind_of_segment(int dir, const char *name, int whole, char foreign[256])
 {
+    struct inside in = { whole, foreign };
     struct stat st;
     int fd, ours;
-    if (!is_segment(name, whole))
-        return kind_of_file(dir, name, whole);
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
         return TS_ATOMIC_OURS; /* the link goes when the tensor is replaced, not what it leads to */
+    if (whole && !begins(dir, TS_INDEX_NAME, TS_INDEX_MAGIC))
+        return TS_ATOMIC_FOREIGN;
     fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return TS_ATOMIC_FOREIGN;
-    ours = ts_atomic_walk(fd, is_foreign_file, &whole) == 0;
+    ours = ts_atomic_walk(fd, is_foreign_file, &in) == 0;
     close(fd);
     return ours ? TS_ATOMIC_OURS : TS_ATOMIC_FOREIGN;
+}
+
+static enum ts_atomic_kind kind_of(int dir, const char *name, int whole)
+{
+    char foreign[256];
+    return is_segment(name, whole) ? kind_of_segment(dir, name, whole, foreign)
+                                   : kind_of_file(dir, name, whole);
+}
+
+struct looking {
+    const char *path;
+    struct ts_err *err;
+};
+
+static int refuse_foreign(void *ctx, int dir, const char *name)
+{
+    const struct looking *l = ctx;
+    char inside[256] = "";
+    const int segment = is_segment(name, 1);
+    if (strcmp(name, TS_ATOMIC_LOCK) == 0 ||
+        (segment ? kind_of_segment(dir, name, 1, inside) : kind_of_file(dir, name, 1)) ==
+            TS_ATOMIC_OURS)
+        return 0;
+    return ts_fail(l->err, TS_EBUSY,
+                   "%s holds %s%s%s, which is not a file of a tensor, so it is not changed: move "
+                   "that elsewhere",
+                   l->path, name, *inside != '\0' ? "/" : "", inside);
+}
+
+int ts_build_dir_look(int dir, const char *path, struct ts_err *err)
+{
+    struct looking l = { path, err };
+    const int rc = ts_atomic_walk(dir, refuse_foreign, &l);
+    return rc == TS_EBUSY ? rc : 0; /* what cannot be read is told when it is to be replaced */
 }
 
 int ts_build_dir_open(const char *path, int force, struct ts_build_dir **ret, struct ts_err *err)

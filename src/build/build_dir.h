@@ -25,6 +25,10 @@ int ts_build_dir_open(const char *path, int force, struct ts_build_dir **ret, st
 /* Whether ts_build_dir_open would succeed now: for a tensor that is built after another one. */
 int ts_build_dir_check(const char *path, int force, struct ts_err *err);
 
+/* Fails with TS_EBUSY if the open directory of a tensor, or a segment in it, has a file that is not
+ * one of a tensor, and names it. */
+int ts_build_dir_look(int dir, const char *path, struct ts_err *err);
+
 /* Opens the same directory on a rank other than the one that made it, by its path. Only files in it
  * can be written. */
 int ts_build_dir_join(const char *path, struct ts_build_dir **ret, struct ts_err *err);

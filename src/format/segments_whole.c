@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Opens the tensor of all segments, which is made when it is read for the first time. */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/num.h"
+#include "format/kept.h"
 #include "format/segments.h"
 
 static ts_segments_merger *merger; /* atomic */
@@ -17,6 +20,46 @@ void ts_segments_set_merger(ts_segments_merger *m, int replace)
         __atomic_store_n(&merger, m, __ATOMIC_RELEASE);
     else
         __atomic_compare_exchange_n(&merger, &none, m, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+}
+
+static int has_file(const struct ts_segments *s, uint32_t i, const char *name)
+{
+    char path[64];
+    snprintf(path, sizeof path, TS_SEGMENT_NAME "/%s", i + 1, name);
+    return faccessat(ts_open_dir_fd(s->dir), path, F_OK, 0) == 0;
+}
+
+/* Whether a merge copies the options of the first segment. It does not if these have rows of
+ * a newer version. */
+static int copies_options(const struct ts_segments *s)
+{
+    struct ts_tensor *t = NULL;
+    struct ts_kept kept = { .order = 0 };
+    int copies = 0;
+    if (ts_segments_tensor(s, 0, &t, NULL) == 0 && ts_kept_read(t, &kept, NULL) > 0) {
+        copies = kept.unknown == NULL;
+        ts_kept_free(&kept);
+    }
+    ts_tensor_close(t);
+    return copies;
+}
+
+/* A tensor may lack these files, but not if it was made of segments that have them. */
+static int check_files(const struct ts_segments *s, struct ts_err *err)
+{
+    static const char *const name[] = { TS_MODES_NAME, TS_KEPT_NAME, TS_SUMS_NAME };
+    int had[] = { has_file(s, s->n - 1, TS_MODES_NAME), has_file(s, 0, TS_KEPT_NAME), 1 };
+    for (uint32_t i = 0; i < s->n; i++)
+        had[2] &= has_file(s, i, TS_SUMS_NAME);
+    for (size_t i = 0; i < sizeof had / sizeof *had; i++) {
+        char path[64];
+        snprintf(path, sizeof path, TS_MERGED_NAME "/%s", name[i]);
+        if (had[i] && faccessat(ts_open_dir_fd(s->dir), path, F_OK, 0) != 0 &&
+            (strcmp(name[i], TS_KEPT_NAME) != 0 || copies_options(s)))
+            return ts_fail(err, TS_EFORMAT, "%s/%s: is missing, and the segments have it", s->path,
+                           path);
+    }
+    return 0;
 }
 
 int ts_segments_merged(const struct ts_segments *s, struct ts_tensor **ret, struct ts_err *err)
@@ -32,6 +75,8 @@ int ts_segments_merged(const struct ts_segments *s, struct ts_tensor **ret, stru
     if (rc == 0 && (t->hash != s->merged_hash || t->order != s->order || t->part.n != 0))
         rc = ts_fail(err, TS_EFORMAT, "%s: is not the tensor that %s/" TS_INDEX_NAME " names", path,
                      s->path);
+    if (rc == 0)
+        rc = check_files(s, err);
     free(path);
     if (rc < 0) {
         free(own);

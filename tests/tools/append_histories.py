@@ -331,14 +331,18 @@ def merged_again():
     """What a reader merged is never all that is left, and is made again where it is damaged or missing."""
     open("base.tns", "w").write("1 1 1 1\n2 2 2 2\n3 1 2 5\n")
     open("more.tns", "w").write("1 1 3 4\n4 2 2 1\n")
-    for what in ("shards", "index", "missing", "none"):
-        done("build", "base.tns", "-o", "d.tsh", "--force", *ROOM)
+    parts = {"no index": "index", "no modes": "modes", "no options": "options", "no sums": "sums"}
+    for what in ("shards", "index", "missing", "none", "start", *parts):
+        done("build", "base.tns", "-o", "d.tsh", "--force", "--modes", "a,b,c", *ROOM)
         done("append", "d.tsh", "more.tns", *ROOM)
         want = done("export", "d.tsh", "-o", "-")
         if what == "missing":
             subprocess.run(["rm", "-r", "d.tsh/merged"], check=True)
+        elif what in parts:
+            os.unlink("d.tsh/merged/" + parts[what])
         elif what != "none":
-            damage("d.tsh/merged/" + {"shards": "mode1.shards", "index": "index"}[what], 100)
+            damage("d.tsh/merged/" + {"shards": "mode1.shards", "index": "index", "start": "index"}[what],
+                   3 if what == "start" else 100)
         rc, _, err = run("verify", "d.tsh", "-q")
         assert rc == (0 if what == "none" else 1), f"{what}: verify: exit {rc}: {err}"
         assert what == "none" or "tshard compact d.tsh merges them again" in err, err
@@ -347,14 +351,18 @@ def merged_again():
             done("verify", "d.tsh", "-q")
             continue
         rc, _, err = run("compact", "d.tsh", "--memory", "32M")
-        assert rc == 0 and ("was damaged" in err) == (what == "shards"), f"{what}: {err}"
+        assert rc == 0 and ("was damaged" in err) == (what != "none"), f"{what}: {err}"
         done("verify", "d.tsh", "-q")
+        assert '"a"' in done("info", "d.tsh", "--json") and set(parts.values()) <= set(os.listdir("d.tsh")), what
         assert done("export", "d.tsh", "-o", "-") == want and not os.path.exists("d.tsh/merged"), what
     done("build", "base.tns", "-o", "d.tsh", "--force", *ROOM)
     os.unlink("d.tsh/sums")  # as of an old tensor
     done("append", "d.tsh", "more.tns", *ROOM)
     assert done("export", "d.tsh", "-o", "-") == want
     done("verify", "d.tsh", "-q")
+    open("d.tsh/merged/.note", "w").write("")
+    for command in (["undo"], ["append", "base.tns"], ["compact"]):
+        refused("holds merged/.note", command[0], "d.tsh", *command[1:], *(ROOM if command[0] != "undo" else []))
 
 
 def weights():
