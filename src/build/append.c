@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/files/atomic_names.h"
+#include "base/files/fd.h"
 #include "base/setting.h"
 #include "base/stop.h"
 #include "build/build_dir.h"
@@ -503,17 +504,29 @@ static int open_input(const char *path)
     return sscanf(path, "/proc/self/fd/%d%n", &fd, &end) == 1 && path[end] == '\0' ? fd : -1;
 }
 
+static int is_pipe(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISFIFO(st.st_mode);
+}
+
 /* Waits for the first byte of a pipe before the lock is taken: who writes it may be a reader of the
- * tensor, which waits for the lock. */
-static int wait_for_input(const struct ts_append_conf *conf, struct ts_err *err)
+ * tensor, which waits for the lock. pipe[i]: gets an open named pipe, which must stay open until it
+ * is read, as what was written is lost otherwise; -1: none. */
+static int wait_for_input(const struct ts_append_conf *conf, int pipe[], struct ts_err *err)
 {
     for (uint32_t i = 0; i < conf->n_paths; i++) {
-        struct pollfd p = { .fd = open_input(conf->paths[i]), .events = POLLIN };
+        const char *path = conf->paths[i];
+        struct pollfd p = { .fd = open_input(path), .events = POLLIN };
+        if (p.fd < 0 && is_pipe(path))
+            p.fd = pipe[i] = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
         while (p.fd >= 0 && poll(&p, 1, WAIT_MS) == 0) {
             const int rc = ts_stop_check(conf->build->stop, err);
             if (rc < 0)
                 return rc;
         }
+        if (pipe[i] >= 0 && (p.revents & (POLLIN | POLLHUP)) == POLLHUP)
+            return ts_fail(err, TS_EFORMAT, "%s: is empty", path);
     }
     return ts_stop_check(conf->build->stop, err);
 }
@@ -584,8 +597,18 @@ int ts_append_paths(const struct ts_append_conf *conf, struct ts_build_report *b
                     struct ts_append_report *ret, struct ts_err *err)
 {
     const struct input files = { .source = NULL };
-    const int rc = wait_for_input(conf, err);
-    return rc < 0 ? rc : append(conf, &files, build, ret, err);
+    int *pipe = malloc((conf->n_paths + 1) * sizeof *pipe), rc;
+    if (pipe == NULL)
+        return ts_no_memory(err, conf->path);
+    for (uint32_t i = 0; i < conf->n_paths; i++)
+        pipe[i] = -1;
+    rc = wait_for_input(conf, pipe, err);
+    if (rc == 0)
+        rc = append(conf, &files, build, ret, err);
+    for (uint32_t i = 0; i < conf->n_paths; i++)
+        ts_fd_close(pipe[i]);
+    free(pipe);
+    return rc;
 }
 
 int ts_append_source(const struct ts_append_conf *conf, uint32_t order,

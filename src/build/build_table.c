@@ -95,8 +95,11 @@ static void note_first_line(struct ts_build *b)
     if (ts_table_doubtful(b->table) && r->n_notes < TS_BUILD_NOTES)
         ts_setting_print(
             r->note[r->n_notes++], sizeof r->note[0],
-            "the first line was read as data, but looks like the names of columns: " TS_SET_HEADER
-            " says which it is");
+            b->o->like == NULL
+                ? "the first line was read as data, but looks like the names of "
+                  "columns: " TS_SET_HEADER " says which it is"
+                : "the first line was read as data, as in the build of the tensor, but looks like "
+                  "the names of columns: if it is, undo the append, and remove the line");
 }
 
 /* Adds a note that all lines fall into one bin: most likely the unit is wrong, or the bin too

@@ -121,8 +121,10 @@ static int adopt_table(const struct ts_kept *was, uint64_t said, struct ts_build
                        struct ts_table_plan *p, struct ts_err *err)
 {
     const char *text;
-    if ((text = text_of(was, said, TS_KEPT_HEADER, 0)) != NULL)
+    if ((text = text_of(was, said, TS_KEPT_HEADER, 0)) != NULL) {
         p->header = is(text, "yes") ? 1 : 2;
+        p->header_kept = 1;
+    }
     if ((text = text_of(was, said, TS_KEPT_SEPARATOR, 0)) != NULL &&
         (said >> TS_KEPT_SOURCE & 1) == 0) {
         if (strlen(text) != 1 || strchr("\"\r", text[0]) != NULL)

@@ -300,6 +300,16 @@ def refusals():
     assert rc == 0 and "mode 3 grows from 2 to 3" in err and "mode 1" not in err, err
     done("build", "base.tns", "-o", "r.tsh", "--force", *ROOM)  # replaces the segments, too
     assert files("r.tsh") == old
+    open("more.mode1.map", "w").write("x\ny\n")  # of a file that is appended, it is not read
+    rc, _, err = run("append", "r.tsh", "more.tns", "--memory", "32M")
+    assert rc == 0 and err.count("\n") == 1 and "more.mode1.map: is not read" in err, err
+    os.unlink("more.mode1.map")
+    open("h.csv", "w").write("ann,x\nben,y\n")
+    done("build", "h.csv", "-o", "h.tsh", "--force", "--value", "none", *ROOM)
+    open("h.csv", "w").write("user,item\nann,x\nben,y\n")
+    for said, notes in (([], 1), (["--header", "no"], 0)):
+        rc, _, err = run("append", "h.tsh", "h.csv", "--repeat", "--memory", "32M", *said)
+        assert rc == 0 and err.count("looks like the names of columns") == notes, err
     open("kept.tns", "w").write("1 1 1 1\n1 1 1 2\n")
     done("build", "kept.tns", "-o", "r.tsh", "--force", "--duplicates", "keep", *ROOM)
     refused("keeps several nonzeros of a cell", "append", "r.tsh", "more.tns", *ROOM)
@@ -474,6 +484,12 @@ def pipes():
     p = subprocess.run(f"'{tshard}' export k.tsh -o - | '{tshard}' append k.tsh - --memory 32M --compact-at never", shell=True, text=True, timeout=60,
                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert p.returncode == 0 and "as segment 3" in p.stdout, p.stderr
+    os.mkfifo("named")
+    p = subprocess.run(f"'{tshard}' export k.tsh -o - > named & '{tshard}' append k.tsh named --memory 32M --compact-at never", shell=True, text=True, timeout=60,
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert p.returncode == 0 and "as segment 4" in p.stdout, p.stderr
+    p = subprocess.run(f": > named & '{tshard}' append k.tsh named", shell=True, text=True, timeout=60, stderr=subprocess.PIPE)
+    assert p.returncode == 1 and "named: is empty" in p.stderr, p.stderr
     writer = subprocess.Popen([tshard, "append", "k.tsh", "-", "--compact-at", "never", *ROOM], stdin=subprocess.PIPE, text=True)
     writer.stdin.write("7 7 7 7\n")
     writer.stdin.flush()

@@ -174,6 +174,24 @@ static int find_beside(const char *path, struct ts_build_options *o, char *found
     return 0;
 }
 
+/* Map files beside what is appended are not read: the tensor has its labels. */
+static void note_maps(const struct ts_cmd *cmd, char *const *path, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct ts_build_options none = { 0 };
+        char *found[TS_MAX_ORDER] = { 0 };
+        (void)find_beside(path[i], &none, found, NULL);
+        for (unsigned m = 0; m < TS_MAX_ORDER; m++) {
+            if (found[m] != NULL)
+                tool_note(cmd,
+                          "%s: is not read: an index of mode %u means what it means in the tensor, "
+                          "and gets the label that it has there",
+                          found[m], m + 1);
+            free(found[m]);
+        }
+    }
+}
+
 /* Takes --map, and for other modes the map files beside the input. found[] are to be freed. */
 static int find_maps(const struct build_args *a, const char *path, struct ts_build_options *o,
                      char *found[TS_MAX_ORDER], struct ts_err *err)
@@ -406,6 +424,8 @@ static int run_command(const struct ts_cmd *cmd, int argc, char **argv, int appe
         rc = plan_table(&args, inputs[0], &o, &table, copy, &err);
     if (rc >= 0 && !appends)
         rc = find_maps(&args, inputs[0], &o, found, &err);
+    if (rc >= 0 && appends && !args.build.quiet)
+        note_maps(cmd, inputs, n);
     if (rc == TS_ENOMEM) {
         status = tool_fail(cmd, &err);
     } else if (rc < 0) {

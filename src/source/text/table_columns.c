@@ -121,7 +121,8 @@ static int like_a_name(const struct ts_csv_field *f)
  * name, and does not occur again in its column. */
 static int like_a_header(const struct ts_table *t, const struct ts_table_sample *l)
 {
-    if (t->header != NULL || t->plan.header != 0 || l->n_lines == 0)
+    const int said = t->plan.header != 0 && !t->plan.header_kept;
+    if (t->header != NULL || said || l->n_lines == 0)
         return 0;
     for (uint32_t c = 0; c < l->n_columns; c++)
         if (l->again[c] || !like_a_name(&l->first[c]) || ts_table_is_missing(&l->first[c]))

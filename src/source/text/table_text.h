@@ -36,6 +36,7 @@ struct ts_table_plan {
     int decimal_comma;
     /* 0: decided from the first lines; 1: there is a header; 2: there is none */
     int header;
+    int header_kept; /* 1: header is that of an earlier build, and nobody said it of these files */
     uint32_t n_modes, n_columns;    /* number of entries in mode and column; 0: not given */
     const char *mode[TS_MAX_ORDER]; /* names of the modes; also of the columns, unless `column` says
                                      * which */
