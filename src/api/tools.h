@@ -304,8 +304,8 @@
  * ts_model_formats, ts_model_room, ts_model_shape_of */
 #include "model/model_write.h"
 /* names of modes, and labels of rows: ts_model_names_of_tensor, ts_model_names_keep,
- * ts_model_names_drop, ts_model_names_labels, ts_names_walk_open, ts_names_walk_next,
- * ts_names_walk_close */
+ * ts_model_names_drop, ts_model_names_labels, ts_model_names_check, ts_names_walk_open,
+ * ts_names_walk_next, ts_names_walk_close */
 #include "model/model_names.h"
 /* a model in memory: ts_kruskal_read, ts_kruskal_free */
 #include "model/kruskal.h"

@@ -3,11 +3,14 @@
 #include "model/model_names.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/setting.h"
+#include "base/stop.h"
 #include "format/label_lines.h"
 #include "format/mode_names.h"
 #include "format/tensor_sums.h"
@@ -381,4 +384,92 @@ int ts_model_names_labels(const struct ts_model_names *names, uint32_t mode, uin
     if (names->file != NULL)
         return ts_labels_file_get(names->file, mode, n, index, ret, err);
     return ts_tensor_labels(names->from, mode, n, index, ret, err);
+}
+
+/* ---- a model beside a tensor ---- */
+
+#define LOOKS       4096 /* labels between two looks at the stop flag */
+#define SHOWN_BYTES 64   /* of a label, in a message */
+
+/* A label of one of the two, and its index. */
+struct label_at {
+    uint64_t index;
+    const char *text; /* NULL: there are no more */
+    size_t n;
+};
+
+static int step(struct ts_names_walk *w, struct label_at *l, struct ts_err *err)
+{
+    return ts_names_walk_next(w, &l->index, &l->text, &l->n, err);
+}
+
+static int shown(const struct label_at *l)
+{
+    size_t n = l->n < SHOWN_BYTES ? l->n : SHOWN_BYTES;
+    while (n > 0 && n < l->n && ((unsigned char)l->text[n] & 0xc0) == 0x80)
+        n--; /* not in the middle of a character */
+    return (int)n;
+}
+
+/* Walks both to the first index with two labels. An empty label counts as none. */
+static int compare_walks(struct ts_names_walk *wa, struct ts_names_walk *wb, struct label_at *a,
+                         struct label_at *b, const volatile sig_atomic_t *stop, struct ts_err *err)
+{
+    int rc = step(wa, a, err);
+    if (rc == 0)
+        rc = step(wb, b, err);
+    for (uint64_t i = 0; rc == 0 && a->text != NULL && b->text != NULL; i++) {
+        const int first = a->index <= b->index, second = b->index <= a->index;
+        if (first && second && a->n > 0 && b->n > 0 &&
+            (a->n != b->n || memcmp(a->text, b->text, a->n) != 0))
+            return 1;
+        if (first)
+            rc = step(wa, a, err);
+        if (rc == 0 && second)
+            rc = step(wb, b, err);
+        if (rc == 0 && i % LOOKS == 0)
+            rc = ts_stop_check(stop, err);
+    }
+    return rc;
+}
+
+static int compare_mode(const char *path, const struct ts_model_names *own,
+                        const struct ts_model_names *other, const struct ts_tensor *t,
+                        uint32_t mode, const volatile sig_atomic_t *stop, struct ts_err *err)
+{
+    struct ts_names_walk *wa = NULL, *wb = NULL;
+    struct label_at a = { 0 }, b = { 0 };
+    int rc = ts_names_walk_open(own, mode, &wa, err);
+    if (rc == 0)
+        rc = ts_names_walk_open(other, mode, &wb, err);
+    if (rc == 0)
+        rc = compare_walks(wa, wb, &a, &b, stop, err);
+    if (rc > 0)
+        rc = ts_fail(err, TS_EARG,
+                     TS_NTH_MODE
+                     ": index %" PRIu64 " is '%.*s' in %s and '%.*s' in %s: the rows "
+                     "of the model have the names of another tensor; name that one, or compute "
+                     "a model of this one",
+                     mode + 1, a.index + ts_tensor_base(t), shown(&a), a.text, path, shown(&b),
+                     b.text, t->path);
+    ts_names_walk_close(wa);
+    ts_names_walk_close(wb);
+    return rc;
+}
+
+int ts_model_names_check(const char *path, const struct ts_model_names *own,
+                         const struct ts_tensor *t, uint32_t modes,
+                         const volatile sig_atomic_t *stop, struct ts_err *err)
+{
+    struct ts_model_names *other = NULL;
+    int rc;
+    if (own == NULL || own->order != t->order ||
+        (own->tensor.known && t->hash != 0 && own->tensor.checksum == t->hash))
+        return 0;
+    rc = ts_model_names_of_tensor(t, &other, err);
+    for (uint32_t m = 0; m < t->order && rc == 0; m++)
+        if ((modes >> m & 1) != 0 && own->n_labels[m] > 0 && other->n_labels[m] > 0)
+            rc = compare_mode(path, own, other, t, m, stop, err);
+    ts_model_names_drop(other);
+    return rc;
 }

@@ -14,6 +14,7 @@
 #ifndef TS_MODEL_MODEL_NAMES_H
 #define TS_MODEL_MODEL_NAMES_H
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -92,5 +93,13 @@ int ts_names_walk_open(const struct ts_model_names *names, uint32_t mode,
 int ts_names_walk_next(struct ts_names_walk *w, uint64_t *index, const char **text, size_t *n,
                        struct ts_err *err);
 void ts_names_walk_close(struct ts_names_walk *w); /* NULL is fine */
+
+/* Fails with TS_EARG if an index has one label in a model and another one in a tensor, as the rows
+ * of the model then belong to other names. Modes whose bit in `modes` is 0, and labels that only
+ * one of them has, are left out. Reads no labels if the model was computed from this tensor: the
+ * checksums are equal. path: the model, in messages. own: its names, NULL is fine. */
+int ts_model_names_check(const char *path, const struct ts_model_names *own,
+                         const struct ts_tensor *t, uint32_t modes,
+                         const volatile sig_atomic_t *stop, struct ts_err *err);
 
 #endif

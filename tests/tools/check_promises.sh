@@ -65,6 +65,49 @@ for name in '=HYPERLINK(1)' '+1 up' '-cmd' '@sum'; do
     grep -qF -- ",$name," model.csv || grep -qF -- "$name," model.csv || bad "$name in the table of a model: $(cat model.csv)"
 done
 
+# ---- a model and a tensor of the same shape whose indices have other names ----
+printf '%s\n' u,i,v ann,a,5 ben,b,3 cat,a,2 ann,b,4 > base.csv
+printf '%s\n' u,i,v v1,a,3 v2,c,4 > first.csv
+printf '%s\n' u,i,v w1,a,3 w2,c,4 > second.csv
+"$bin/tshard" build -q base.csv -o same.tsh > log
+"$bin/tshard" append -q same.tsh first.csv > log
+"$bin/tstream" cp same.tsh --cpu -q -r 1 -i 3 -o old.cp > log 2>&1
+cp -r same.tsh kept.tsh
+"$bin/tshard" undo same.tsh > log
+"$bin/tshard" append -q same.tsh second.csv > log
+"$bin/tshard" compact -q same.tsh > log
+printf '%s\n' u,i v1,c cat,a > cells.csv
+while read -r command; do
+    command=$(echo "$command" | sed 's/@/same.tsh/')
+    # shellcheck disable=SC2086 # words of a command
+    refused 1 "mode 1: index 4 is 'v1' in old.cp and 'w1' in same.tsh: " "$bin/tstream" $command
+    # shellcheck disable=SC2086
+    "$bin/tstream" $(echo "$command" | sed 's/same.tsh/kept.tsh/') > out 2>&1 || bad "$command: $(cat out)"
+done << 'END'
+predict old.cp cells.csv @ --cells csv
+score old.cp @
+fit old.cp @ --cpu
+fit old.cp @ --cpu --diagnose
+top old.cp @
+report old.cp @ -o old.html --force
+cp @ --cpu -r 1 -i 1 -n --init old.cp
+plan @ --cpu -r 1 --init old.cp
+cp @ --cpu -r 1 -i 1 -n --init old.cp --fix 1
+END
+got=0
+"$bin/tstream" cp same.tsh --cpu -q -r 1 -i 1 --init old.cp --restarts 2 -o two > out 2>&1 || got=$?
+[ $got -eq 1 ] && grep -q "is 'v1' in old.cp" out && [ ! -e two ] || bad "--restarts: exit $got: $(cat out)"
+# the names of fixed modes alone matter, and without a tensor's name a model has its own
+"$bin/tstream" cp same.tsh --cpu -q -r 1 -i 1 -n --init old.cp --fix 2 > out 2>&1 || bad "--fix 2: $(cat out)"
+cp -r old.cp same.cp
+mkdir none
+for where in . none; do
+    (cd $where && "$bin/tstream" predict "$OLDPWD/same.cp" "$OLDPWD/cells.csv" --cells csv -f csv) > out 2> err || bad "$(cat err)"
+    [ "$(cut -d, -f1,2 out)" = "$(cat cells.csv)" ] || bad "predict in $where: $(cat out)"
+done
+"$bin/tstream" top same.cp -k 1 > out 2> err || bad "$(cat err)"
+if ! grep -q v1 out || grep -q w1 out; then bad "top: $(cat out)"; fi
+
 # ---- without pseudo terminals what needs one is left out, and says why ----
 if unshare -rm mount -t tmpfs none /dev/pts > log 2>&1; then
     got=0

@@ -89,13 +89,13 @@ grep -q 'thing [0-9]' log || bad "top: no names: $(cat log)"
 grep -q '^{"component":1,"weight":.*"label":"thing [0-9]*"' json || bad "top --json: $(cat json)"
 sed '1s/.*/\x1b[31m\tred/; 2s/.*//; 3s/.*/\xc3\xa9\xc3\xa9\xc3\xa9 and more/' x.mode1.map > escape.map # nothing of a label acts on a terminal
 "$bin/tshard" build x.tns -o e.tsh --map 1=escape.map > log 2>&1
-"$bin/tstream" top x.cp e.tsh -n 60 -c 1 -k 1 > log
+"$bin/tstream" top x.cp/model.ktensor e.tsh -n 60 -c 1 -k 1 > log
 grep -q '  ?\[31m?red *$' log || bad "top: $(cat log)"
-"$bin/tstream" top x.cp e.tsh -n 60 -c 1 -k 1 -w 6 > narrow
+"$bin/tstream" top x.cp/model.ktensor e.tsh -n 60 -c 1 -k 1 -w 6 > narrow
 LC_ALL=C grep -q "  $(printf '\303\251\303\251\303\251 a\342\200\246')\$" narrow || bad "top: $(cat narrow)"
 grep -q '  2 *$' log || bad "top: no number for an empty name: $(cat log)"
 # every index, for a spreadsheet: as many as rows, in the order of magnitude, with names quoted
-"$bin/tstream" top x.cp e.tsh -n 4294967295 -c 1 -k 1 --csv > csv
+"$bin/tstream" top x.cp/model.ktensor e.tsh -n 4294967295 -c 1 -k 1 --csv > csv
 [ "$(head -1 csv)" = component,weight,mode,mode_name,position,index,label,value ] || bad "top --csv: $(head -1 csv)"
 [ "$(sed 1d csv | wc -l)" -eq 60 ] || bad "top --csv: $(wc -l < csv) lines"
 sed '1d; s/.*,-*//' csv | sort -c -gr || bad "top --csv: not sorted: $(cat csv)"

@@ -145,6 +145,8 @@ int cp_member_begin(void *ctx, uint32_t k, struct ts_run **ret, struct ts_err *e
                      s->named, o->model.name);
     if (rc == 0 && o->own.from == NULL && tstream_cp_init_is_file(&o->own))
         rc = cp_starts_model(&o->own, &o->start, err);
+    if (rc == 0 && o->start != NULL)
+        rc = cp_starts_names(&o->own, o->start, s->engine.tensor, err);
     rc = check_state(o, rc, err);
     return rc == 0 ? cp_run_begin(&o->run, &o->report, &o->mc, o->start, err) : rc;
 }

@@ -200,6 +200,16 @@ void cp_starts_free(char **start, uint32_t n)
     free(start);
 }
 
+int cp_starts_names(const struct cp_args *args, const struct ts_model *start,
+                    const struct ts_tensor *t, struct ts_err *err)
+{
+    uint32_t fixed = 0;
+    for (uint32_t m = 0; m < t->order; m++)
+        fixed |= (uint32_t)(args->spec.mode[m].fixed != 0) << m;
+    return ts_model_names_check(start->path, start->names, t, fixed != 0 ? fixed : UINT32_MAX,
+                                &tool_stop, err);
+}
+
 /* Checks that a model of this rank can start. starts: from a file. */
 static int check_one(const struct cp_args *args, const struct ts_tensor *t, int starts,
                      uint32_t rank, struct ts_err *err)
@@ -210,6 +220,8 @@ static int check_one(const struct cp_args *args, const struct ts_tensor *t, int 
     int rc = starts ? cp_starts_model(args, &conf.model, err) : 0;
     if (rc == 0)
         rc = ts_init_check(&conf, err);
+    if (rc == 0 && starts)
+        rc = cp_starts_names(args, conf.model, t, err);
     ts_model_close(conf.model);
     return rc;
 }

@@ -55,6 +55,10 @@ void cp_starts_free(char **start, uint32_t n); /* NULL is fine */
 /* Returns the member start_name of the options of one of these models. */
 const char *cp_starts_name(const struct cp_args *args, const struct ts_models_row *row);
 
+/* Fails if the rows of a start have other names in the tensor: with --fix, those of fixed modes. */
+int cp_starts_names(const struct cp_args *args, const struct ts_model *start,
+                    const struct ts_tensor *t, struct ts_err *err);
+
 /* Checks that the model or models can start as --init says, before the work. */
 int cp_starts_check(const struct cp_args *args, const struct ts_tensor *t, struct ts_err *err);
 

@@ -286,6 +286,8 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
     ec.trace = r.trace;
     if (rc == 0)
         rc = ts_engine_open(&ec, &e, err);
+    if (rc == 0 && model != NULL)
+        rc = cp_starts_names(args, model, e.tensor, err);
     rc = tstream_cp_same_ranks(args, e.tensor, rc, err);
     if (rc == 0 && args->from != NULL && tool_ranks() != NULL) {
         char sign[20];

@@ -78,19 +78,39 @@ static int put_npy_head(const struct cell_lines *l, uint64_t cells, struct cell_
     return 0;
 }
 
+/* Sets *ret to the label of an index, or to NULL. */
+static int label_of(const struct cell_lines *l, uint32_t thread, uint32_t mode, uint64_t index,
+                    const char **ret, size_t *n, struct ts_err *err)
+{
+    *ret = NULL;
+    *n = 0;
+    if (l->names != NULL)
+        return index < l->names->mode[mode].n_labels
+                   ? ts_row_label(l->names, thread, mode, index, ret, n, err)
+                   : 0;
+    if (l->table != NULL)
+        *ret = cell_table_name(l->table, mode, index);
+    *n = *ret == NULL ? 0 : strlen(*ret);
+    return 0;
+}
+
 /* ---- lines for a terminal ---- */
 
 enum { INDEX_WIDTH = 10, LABEL_WIDTH = 24, NUMBER_WIDTH = 12 };
 
 static int has_labels(const struct cell_lines *l, uint32_t m)
 {
-    return l->names != NULL && l->names->mode[l->first_mode + m].n_labels > 0;
+    return l->names != NULL   ? l->names->mode[l->first_mode + m].n_labels > 0
+           : l->table != NULL ? l->table->mode[l->first_mode + m].n > 0
+                              : 0;
 }
 
 /* Returns the columns of an index or a label on a terminal. */
 static int screen_width(const struct cell_lines *l, uint32_t m)
 {
-    const size_t longest = has_labels(l, m) ? l->names->mode[l->first_mode + m].longest : 0;
+    const size_t longest = !has_labels(l, m)  ? 0
+                           : l->names == NULL ? LABEL_WIDTH
+                                              : l->names->mode[l->first_mode + m].longest;
     return longest > LABEL_WIDTH ? LABEL_WIDTH : longest > INDEX_WIDTH ? (int)longest : INDEX_WIDTH;
 }
 
@@ -126,8 +146,8 @@ static int put_screen_index(const struct cell_lines *l, uint32_t thread, uint32_
     const char *label = NULL;
     size_t n = 0;
     int rc = 0;
-    if (has_labels(l, m) && index < l->names->mode[mode].n_labels)
-        rc = ts_row_label(l->names, thread, mode, index, &label, &n, err);
+    if (has_labels(l, m))
+        rc = label_of(l, thread, mode, index, &label, &n, err);
     if (rc < 0)
         return rc;
     if (n > 0)
@@ -225,8 +245,8 @@ static int put_index(const struct cell_lines *l, uint32_t thread, uint32_t mode,
     size_t n = 0;
     int rc = 0;
     mode += l->first_mode;
-    if (l->names != NULL && l->format != CELL_TNS && index < l->names->mode[mode].n_labels)
-        rc = ts_row_label(l->names, thread, mode, index, &label, &n, err);
+    if (l->format != CELL_TNS)
+        rc = label_of(l, thread, mode, index, &label, &n, err);
     if (rc == 0)
         rc = room_for(to, 2 * n + TS_DECIMAL_CHARS, err);
     if (rc < 0)

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "api/tools.h"
+#include "tools/export/cell_table.h"
 
 enum cell_format { CELL_TNS, CELL_CSV, CELL_TSV, CELL_NPY };
 #define CELL_FORMATS "tns|csv|tsv|npy" /* values of an option, in the order of the enum */
@@ -26,6 +27,7 @@ struct cell_lines {
     uint32_t base; /* first index shown: 0 or 1 */
     /* indices and labels of the tensor, or NULL; csv, tsv and terminals show labels */
     struct ts_row_names *names;
+    const struct cell_table *table; /* labels without a tensor; used if names is NULL; or NULL */
     uint32_t n_numbers;
     int narrow; /* the first number is a float32 */
     int bare;   /* npy: indices are left out */

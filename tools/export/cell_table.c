@@ -31,46 +31,78 @@ static int is_name(const struct ts_csv_field *f, const char *name)
     return at >= f->end && *name == '\0';
 }
 
-static int read_names(const struct ts_tensor *t, uint32_t mode, struct cell_table *c,
-                      struct ts_err *err)
+/* Copies the names of a mode and their indices. */
+static int copy_names(struct ts_names_walk *w, struct cell_mode *m, struct ts_err *err)
 {
-    const uint64_t n = t->mode[mode].disk.n_labels;
-    uint64_t *index = malloc((n + 1) * sizeof *index), room = 16;
+    const char *text;
+    uint64_t index;
+    size_t bytes;
     int rc = 0;
-    while (room < 2 * n)
-        room *= 2;
-    c->mode[mode].name = calloc(n + 1, sizeof *c->mode[mode].name);
-    c->mode[mode].slot = calloc(room, sizeof *c->mode[mode].slot);
-    c->mode[mode].room = room;
-    c->mode[mode].n = n;
-    if (index == NULL || c->mode[mode].name == NULL || c->mode[mode].slot == NULL)
-        rc = ts_fail(err, TS_ENOMEM, "out of memory for names");
-    for (uint64_t i = 0; i < n && rc == 0; i++)
-        index[i] = i;
-    if (rc == 0)
-        rc = ts_tensor_labels(t, mode, n, index, c->mode[mode].name, err);
-    for (uint64_t i = 0; i < n && rc == 0; i++) {
-        const char *name = c->mode[mode].name[i];
-        uint64_t at;
-        if (name == NULL)
-            continue;
-        at = hash_of(name, name + strlen(name), 0) & (room - 1);
-        while (c->mode[mode].slot[at] != 0)
-            at = (at + 1) & (room - 1);
-        c->mode[mode].slot[at] = i + 1;
+    for (uint64_t i = 0; i < m->n && rc == 0; i++) {
+        rc = ts_names_walk_next(w, &index, &text, &bytes, err);
+        if (rc < 0 || text == NULL) {
+            m->n = i;
+            return rc;
+        }
+        m->index[i] = index;
+        m->name[i] = ts_label_string(text, bytes);
+        if (m->name[i] == NULL)
+            rc = ts_fail(err, TS_ENOMEM, "out of memory for names");
     }
-    free(index);
     return rc;
 }
 
-int cell_table_open(const struct ts_tensor *t, char separator, struct cell_table *ret,
+static int read_names(const struct ts_model_names *names, uint32_t mode, struct cell_mode *m,
+                      struct ts_err *err)
+{
+    struct ts_names_walk *w = NULL;
+    uint64_t room = 16;
+    int rc = 0;
+    m->n = names->n_labels[mode];
+    while (room < 2 * m->n)
+        room *= 2;
+    m->name = calloc(m->n + 1, sizeof *m->name);
+    m->index = malloc((m->n + 1) * sizeof *m->index);
+    m->slot = calloc(room, sizeof *m->slot);
+    m->room = room;
+    if (m->index == NULL || m->name == NULL || m->slot == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory for names");
+    rc = ts_names_walk_open(names, mode, &w, err);
+    if (rc == 0)
+        rc = copy_names(w, m, err);
+    ts_names_walk_close(w);
+    for (uint64_t i = 0; i < m->n && rc == 0; i++) {
+        const char *name = m->name[i];
+        uint64_t at = hash_of(name, name + strlen(name), 0) & (room - 1);
+        while (m->slot[at] != 0)
+            at = (at + 1) & (room - 1);
+        m->slot[at] = i + 1;
+    }
+    return rc;
+}
+
+const char *cell_table_name(const struct cell_table *c, uint32_t mode, uint64_t index)
+{
+    const struct cell_mode *m = &c->mode[mode];
+    uint64_t low = 0, high = m->n;
+    while (low < high) {
+        const uint64_t at = low + (high - low) / 2;
+        if (m->index[at] < index)
+            low = at + 1;
+        else
+            high = at;
+    }
+    return low < m->n && m->index[low] == index ? m->name[low] : NULL;
+}
+
+int cell_table_open(const struct ts_model_names *names, char separator, struct cell_table *ret,
                     struct ts_err *err)
 {
     int rc = 0;
     ret->separator = separator;
-    for (uint32_t m = 0; t != NULL && m < t->order && rc == 0; m++)
-        if (t->mode[m].disk.n_labels > 0)
-            rc = read_names(t, m, ret, err);
+    for (uint32_t m = 0; names != NULL && m < names->order && rc == 0; m++)
+        if (names->n_labels[m] > 0)
+            rc = read_names(names, m, &ret->mode[m], err);
     return rc;
 }
 
@@ -80,6 +112,7 @@ void cell_table_close(struct cell_table *c)
         for (uint64_t i = 0; i < c->mode[m].n && c->mode[m].name != NULL; i++)
             free(c->mode[m].name[i]);
         free(c->mode[m].name);
+        free(c->mode[m].index);
         free(c->mode[m].slot);
     }
 }
@@ -99,7 +132,7 @@ static int find_name(const struct cell_table *c, uint32_t mode, const struct ts_
         if (found)
             return ts_fail(err, TS_EFORMAT, "two indices of mode %u have the name '%s'", mode + 1,
                            ts_csv_quote(f, quoted));
-        *ret = i;
+        *ret = c->mode[mode].index[i];
         found = 1;
     }
     return found;
@@ -168,6 +201,7 @@ static int read_index(const struct cell_table *c, const struct ts_tns_rules *r, 
                       const struct ts_csv_field *f, uint64_t *ret, struct ts_err *err)
 {
     char quoted[TS_CSV_QUOTE];
+    const char *name;
     int rc = c->mode[mode].n > 0 ? find_name(c, mode, f, ret, err) : 0;
     if (rc > 0 && r->fixed && *ret >= r->dim[mode])
         return ts_fail(err, TS_EFORMAT, "'%s' is a name of mode %u without a row in the model",
@@ -178,10 +212,11 @@ static int read_index(const struct cell_table *c, const struct ts_tns_rules *r, 
         return ts_fail(err, TS_EFORMAT, "'%s' is no %s of mode %u", ts_csv_quote(f, quoted),
                        c->mode[mode].n > 0 ? "name" : "index", mode + 1);
     rc = ts_tns_index(r, mode, f->begin, f->end, ret, err);
-    if (rc == 0 && *ret < c->mode[mode].n && c->mode[mode].name[*ret] != NULL)
+    name = rc == 0 ? cell_table_name(c, mode, *ret) : NULL;
+    if (name != NULL)
         return ts_fail(err, TS_EFORMAT,
                        "'%s' is no name of mode %u; the index has the name '%.64s'",
-                       ts_csv_quote(f, quoted), mode + 1, c->mode[mode].name[*ret]);
+                       ts_csv_quote(f, quoted), mode + 1, name);
     return rc;
 }
 

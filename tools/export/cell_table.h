@@ -5,7 +5,7 @@
  * The field of a mode is the name of an index, or its number if it has no name. All names are held
  * in memory.
  *
- *   owner    the table owns the names; the tensor is read at opening only
+ *   owner    the table owns its copy of the names, which are read at opening only
  *   units    modes and indices from 0
  *   threads  one thread opens and closes; any number may parse
  *   errors   0 or a negative ts_code; failures of a line do not name the file and line
@@ -17,17 +17,21 @@
 
 struct cell_table {
     char separator;
-    struct {
+    struct cell_mode {
         uint64_t n; /* number of names; 0: indices are numbers */
         char **name;
+        uint64_t *index; /* of each name, ascending */
         /* hash table, room a power of two; an entry is 0, or the number of a name from 1 */
         uint64_t room, *slot;
     } mode[TS_MAX_ORDER];
 };
 
-/* Opens the table of a tensor's names; t NULL: indices are numbers. */
-int cell_table_open(const struct ts_tensor *t, char separator, struct cell_table *ret,
+/* Opens the table of names; NULL: indices are numbers. */
+int cell_table_open(const struct ts_model_names *names, char separator, struct cell_table *ret,
                     struct ts_err *err);
+
+/* Returns the name of an index, or NULL if it has none. */
+const char *cell_table_name(const struct cell_table *c, uint32_t mode, uint64_t index);
 void cell_table_close(struct cell_table *c); /* accepts a struct of zeros */
 
 /* Finds the first line that is not blank: *n is its number of fields, 0 if there is none, and

@@ -350,6 +350,27 @@ static void close_pieces(struct predict *p)
     free(p->piece);
 }
 
+/* Opens the names of a table of cells, which are those of the tensor, else the model's own. Their
+ * copy also has the labels of the output if there is no tensor. */
+static int open_table(struct predict *p, struct ts_err *err)
+{
+    struct ts_model_names *names = NULL;
+    const int shows = !p->args->numbers && cell_lines_show_labels(&p->lines);
+    int rc = 0;
+    if (p->args->cells == CELLS_TNS && (p->view.tensor != NULL || !shows))
+        return 0;
+    if (p->view.tensor != NULL)
+        rc = ts_model_names_of_tensor(p->view.tensor, &names, err);
+    else
+        names = ts_model_names_keep(p->view.names);
+    if (rc == 0)
+        rc = cell_table_open(names, p->args->cells == CELLS_CSV ? ',' : '\t', &p->table, err);
+    ts_model_names_drop(names);
+    if (shows)
+        p->lines.table = &p->table;
+    return rc;
+}
+
 static int open_names(struct predict *p, struct ts_err *err)
 {
     const char *tmp = getenv("TMPDIR");
@@ -404,9 +425,8 @@ static int open_all(struct predict *p, struct ts_err *err)
         rc = tool_reads(p->path, err);
     if (rc == 0)
         rc = ts_text_input_open(&p->path, 1, PIECE_BYTES, &tool_stop, &p->input, err);
-    if (rc == 0 && p->args->cells != CELLS_TNS)
-        rc = cell_table_open(p->view.tensor, p->args->cells == CELLS_CSV ? ',' : '\t', &p->table,
-                             err);
+    if (rc == 0)
+        rc = open_table(p, err);
     if (rc == 0)
         rc = open_pieces(p, err);
     if (rc == 0)
@@ -535,8 +555,9 @@ const struct ts_cmd tstream_predict = {
         "blanks. A # starts a comment. With --cells csv or tsv it is a table of names. Text of "
         "any length needs only a few buffers. A model in .npy files (tstream cp --format npy) is "
         "mapped and can be larger than memory.\n\n"
-        "MODEL is any model that tstream fit takes. TENSOR.tsh has the names of indices. Without "
-        "it, the tensor is found as in tstream top.",
+        "MODEL is any model that tstream fit takes. Names of indices are those of TENSOR.tsh. Without "
+        "it, the tensor is found as in tstream top, and a model without one has its own names. TENSOR.tsh "
+        "is refused if an index has another name in the model.",
     .examples =
         "tstream predict amazon.cp cells.tns\n  print the values of the model at some cells\n"
         "tstream predict amazon.cp test.tns.gz --json\n  compute the error at unseen values\n"

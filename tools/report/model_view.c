@@ -67,6 +67,14 @@ static int fits(const struct model_view *v)
     return 1;
 }
 
+/* Fails if the rows of the model have other names in the tensor. */
+static int check_names(const struct model_view *v, struct ts_err *err)
+{
+    return v->tensor == NULL ? 0
+                             : ts_model_names_check(v->model->path, v->model->names, v->tensor,
+                                                    UINT32_MAX, &tool_stop, err);
+}
+
 static void drop_tensor(struct model_view *v)
 {
     ts_tensor_close(v->tensor);
@@ -97,6 +105,10 @@ static int find_tensor(struct model_view *v, struct ts_err *err)
         free(path);
         if (rc == 0 && !fits(v))
             drop_tensor(v);
+        if (rc == 0 && check_names(v, err) < 0) {
+            rc = err->code == TS_EARG ? 0 : err->code;
+            drop_tensor(v);
+        }
     }
     if (rc == 0 && v->tensor == NULL)
         try_recorded(v);
@@ -259,6 +271,8 @@ int model_view_open(const struct ts_cmd *cmd, uint32_t n_operands, char *const *
         rc = tensor == NULL ? find_tensor(&v, err) : open_tensor(tensor, &v, err);
     if (rc == 0)
         rc = check_orders(&v, err);
+    if (rc == 0 && tensor != NULL)
+        rc = check_names(&v, err);
     if (rc == 0)
         rc = choose_names(&v, tensor != NULL, err);
     if (rc == 0)

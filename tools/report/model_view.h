@@ -7,7 +7,9 @@
  *
  * The tensor is the one named by the user; else the one in the working directory with the name of
  * the decomposition, or the only one there; else the one that run.json names, if it has the same
- * checksum. A tensor that was not named and does not fit is ignored.
+ * checksum. A tensor that was not named and does not fit is ignored. A tensor fits if it has the
+ * sizes of the model, and no index whose label differs from that in the model. A named tensor with
+ * such an index is refused.
  *
  *   owner    the view owns both until model_view_close
  *   units    modes, rows and indices from 0

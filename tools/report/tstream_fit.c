@@ -190,7 +190,8 @@ static int report(const struct ts_cmd *cmd, const struct fit_args *args, const c
     return tool_flushed(err);
 }
 
-/* Chooses the mode of the product, and the memory, before the processor is set up. */
+/* Chooses the mode of the product, and the memory, before the processor is set up. Fails if the
+ * tensor has other labels than the model. */
 static int plan(struct ts_engine_conf *ec, const struct ts_model *model, int diagnose, int *known,
                 struct ts_err *err)
 {
@@ -201,7 +202,9 @@ static int plan(struct ts_engine_conf *ec, const struct ts_model *model, int dia
     ec->only_mode = (int)ts_exact_fit_mode(t);
     ec->own_bytes = ts_exact_fit_bytes(t, model);
     *known = ts_known_fit_wanted(t);
-    rc = diagnose ? ts_tensor_is_unweighted(t, "a core consistency", err) : 0;
+    rc = ts_model_names_check(model->path, model->names, t, UINT32_MAX, &tool_stop, err);
+    if (rc == 0)
+        rc = diagnose ? ts_tensor_is_unweighted(t, "a core consistency", err) : 0;
     ts_tensor_close(t);
     return rc;
 }
@@ -307,7 +310,7 @@ static int open_and_compute(const struct ts_cmd *cmd, const void *parsed, const 
     struct ts_model *model = NULL;
     struct outcome o = { 0 };
     uint32_t rank;
-    int known = 0, rc = tstream_ranks_choose(&ec.processor, err);
+    int known = 0, planned = 0, rc = tstream_ranks_choose(&ec.processor, err);
     if (rc == 0 && args->diagnose && tool_ranks() != NULL)
         rc = ts_fail(err, TS_EARG, "--diagnose is computed by one process");
     if (rc == 0)
@@ -319,9 +322,10 @@ static int open_and_compute(const struct ts_cmd *cmd, const void *parsed, const 
         rc = ts_core_check(model->order, model->rank, err);
     if (rc == 0)
         rc = plan(&ec, model, args->diagnose, &known, err);
+    planned = rc == 0;
     if (rc == 0 && !known)
         rc = ts_engine_open(&ec, &e, err);
-    if (rc == TS_EARG && e.tensor == NULL &&
+    if (planned && rc == TS_EARG && e.tensor == NULL &&
         ts_tensor_is_array(path)) { /* perhaps because cells are NaN */
         struct ts_err other;
         known = compute_known(cmd, args, path, model, &progress, &o, &other) == 0;
