@@ -47,8 +47,11 @@ saved()
 tensors old 1 2 > log 2>&1
 tensors new 2 3 > log 2>&1
 for i in old new; do saved $i > log 2>&1; done
-cp -r new.tsh of.tsh # what models are of, and other operands
+# what models are of, and other operands: without labels, as those of old and new differ, and a model is refused beside other labels
+cp new.tns of.tns
+"$bin/tshard" build of.tns -o of.tsh --shard 64K > log 2>&1
 cp -r new.ktensor other.cp
+rm other.cp/labels
 awk '{ print $1, $2, $3 }' new.tns | head -n 50 > cells
 if command -v python3 > /dev/null; then
     for name in old new; do
