@@ -353,11 +353,12 @@ int ts_append_files(const ts_build_conf *conf, const ts_table_conf *table, uint3
 
 int ts_undo(const char *path, ts_build_result *ret, ts_error *err)
 {
+    const struct ts_build_options o = { .out = path };
     struct ts_append_report report;
     struct ts_api a;
     int rc;
     ts_api_begin(&a);
-    rc = ts_append_undo(path, &report, &a.err);
+    rc = ts_append_undo(path, &o, &report, &a.err);
     if (rc == 0) {
         const ts_build_result result = { .nnz = report.segment.nnz, .segments = report.n_segments };
         ts_api_result(ret, &result, sizeof result);

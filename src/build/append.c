@@ -24,7 +24,8 @@
 #include "format/tensor_sums.h"
 #include "source/source.h"
 
-#define WAIT_MS 100 /* between two looks at a wish to stop */
+#define PIPE_CHARS 24  /* of "/dev/fd/" and a number */
+#define WAIT_MS    100 /* between two looks at a wish to stop */
 
 /* ------------------------------------------------------------------ entries */
 
@@ -511,8 +512,8 @@ static int is_pipe(const char *path)
 }
 
 /* Waits for the first byte of a pipe before the lock is taken: who writes it may be a reader of the
- * tensor, which waits for the lock. pipe[i]: gets an open named pipe, which must stay open until it
- * is read, as what was written is lost otherwise; -1: none. */
+ * tensor, which waits for the lock. pipe[i]: gets an open named pipe, which is read by its number,
+ * as what was written is lost otherwise; -1: none. */
 static int wait_for_input(const struct ts_append_conf *conf, int pipe[], struct ts_err *err)
 {
     for (uint32_t i = 0; i < conf->n_paths; i++) {
@@ -568,7 +569,7 @@ static int append(const struct ts_append_conf *conf, const struct input *in,
     memset(build, 0, sizeof *build);
     rc = compact_first(conf, ret, err);
     if (rc == 0)
-        rc = ts_append_begin(&a, conf->path, err);
+        rc = ts_append_turn(&a, conf->path, TS_TURN_TO_WRITE, conf->build, err);
     if (rc == 0)
         rc = read_kept(&a, err);
     if (rc == 0)
@@ -597,17 +598,29 @@ int ts_append_paths(const struct ts_append_conf *conf, struct ts_build_report *b
                     struct ts_append_report *ret, struct ts_err *err)
 {
     const struct input files = { .source = NULL };
-    int *pipe = malloc((conf->n_paths + 1) * sizeof *pipe), rc;
-    if (pipe == NULL)
-        return ts_no_memory(err, conf->path);
-    for (uint32_t i = 0; i < conf->n_paths; i++)
+    struct ts_append_conf with = *conf;
+    const uint32_t n = conf->n_paths;
+    int *pipe = malloc((n + 1) * sizeof *pipe), rc = 0;
+    char(*name)[PIPE_CHARS] = malloc((n + 1) * sizeof *name);
+    const char **paths = malloc((n + 1) * sizeof *paths);
+    if (pipe == NULL || name == NULL || paths == NULL)
+        rc = ts_no_memory(err, conf->path);
+    for (uint32_t i = 0; i < n && pipe != NULL; i++)
         pipe[i] = -1;
-    rc = wait_for_input(conf, pipe, err);
     if (rc == 0)
-        rc = append(conf, &files, build, ret, err);
-    for (uint32_t i = 0; i < conf->n_paths; i++)
+        rc = wait_for_input(conf, pipe, err);
+    for (uint32_t i = 0; i < n && rc == 0; i++) {
+        snprintf(name[i], sizeof name[i], "/dev/fd/%d", pipe[i]);
+        paths[i] = pipe[i] < 0 ? conf->paths[i] : name[i];
+    }
+    with.paths = paths;
+    if (rc == 0)
+        rc = append(&with, &files, build, ret, err);
+    for (uint32_t i = 0; i < n && pipe != NULL; i++)
         ts_fd_close(pipe[i]);
     free(pipe);
+    free(name);
+    free(paths);
     return rc;
 }
 
@@ -622,10 +635,11 @@ int ts_append_source(const struct ts_append_conf *conf, uint32_t order,
     return rc;
 }
 
-int ts_append_undo(const char *path, struct ts_append_report *ret, struct ts_err *err)
+int ts_append_undo(const char *path, const struct ts_build_options *o, struct ts_append_report *ret,
+                   struct ts_err *err)
 {
     struct ts_append a = { .dir = NULL };
-    int rc = ts_append_begin(&a, path, err);
+    int rc = ts_append_turn(&a, path, TS_TURN_TO_WRITE, o, err);
     memset(ret, 0, sizeof *ret);
     if (rc == 0 && a.old->n == 1)
         rc = ts_fail(err, TS_EARG, "%s: nothing was appended since it was built", path);

@@ -29,7 +29,7 @@ struct ts_append_conf {
     struct ts_table_plan *plan; /* of the options given; it is completed */
     const char *const *paths;   /* files, as for ts_build_paths */
     uint32_t n_paths;
-    int repeat;    /* nonzeros may be those of another segment */
+    int repeat; /* nonzeros may be those of another segment */
     /* Segments are merged before the append if those after the first have more than this share of
      * its bytes. 0: never. */
     double compact_at;
@@ -56,7 +56,10 @@ struct ts_source;
 int ts_append_source(const struct ts_append_conf *conf, uint32_t order,
                      const struct ts_source *source, struct ts_build_report *build,
                      struct ts_append_report *ret, struct ts_err *err);
-int ts_append_undo(const char *path, struct ts_append_report *ret, struct ts_err *err);
+/* o: stop and note are used. This, an append and a drop wait for a reader that merges, without
+ * o->stop at most a second. */
+int ts_append_undo(const char *path, const struct ts_build_options *o, struct ts_append_report *ret,
+                   struct ts_err *err);
 
 /* o: memory, tmp, threads, stop, shard_bytes, progress and note are used. shard_bytes 0: that of
  * the first segment. Both wait while another process changes the tensor, and tell it by o->note

@@ -131,7 +131,7 @@ static int build_rest(const struct ts_append *a, const struct ts_tensor *t,
                                   .stop = place->stop,
                                   .no_space_check = place->no_space_check };
     struct ts_build_report report;
-    char *out = ts_build_dir_file(a->dir, TS_MERGED_NAME, 0);
+    char *out = ts_build_dir_file(a->dir, TS_SEGMENT_NAME, 1);
     int rc = 0;
     if (out == NULL)
         return ts_no_memory(err, t->path);
@@ -144,7 +144,7 @@ static int build_rest(const struct ts_append *a, const struct ts_tensor *t,
     rc = ts_build_tensor(&o, t, pick, &report, err);
     if (rc == 0) {
         *left = report.nnz;
-        rc = ts_build_dir_raise(a->dir, TS_MERGED_NAME, err);
+        rc = ts_build_dir_raise(a->dir, TS_FIRST_SEGMENT, err);
     }
     free(out);
     return rc;
@@ -161,7 +161,7 @@ int ts_append_drop(const char *path, const struct ts_append_cut *cut, uint32_t n
     int changes = 0, rc = ts_append_merge(path, o, ret, NULL, err);
     memset(ret, 0, sizeof *ret);
     if (rc == 0)
-        rc = ts_append_begin(&a, path, err);
+        rc = ts_append_turn(&a, path, TS_TURN_TO_WRITE, o, err);
     if (rc == 0 && a.old->listed && !a.old->merged)
         rc = ts_fail(err, TS_EBUSY, "%s: another process has changed it meanwhile", path);
     if (rc == 0)

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/files/atomic_names.h"
 #include "base/files/temp_dir.h"
 #include "base/num.h"
 #include "base/stop.h"
@@ -112,23 +113,62 @@ static int is_whole_at(const char *path, struct ts_err *err)
     return rc;
 }
 
-/* Waits while another process changes the tensor, and begins. any: whatever is there by then.
- * Returns 1 if there is nothing left to do. */
-static int take_turn(struct ts_append *a, const char *path, int any,
-                     const struct ts_build_options *o, struct ts_err *err)
+struct holder {
+    char next[32]; /* the segment that an append makes */
+    int merges, other;
+};
+
+static int note_name(void *ctx, int dir, const char *name)
+{
+    struct holder *h = ctx;
+    (void)dir;
+    if (strncmp(name, TS_MERGED_NAME, strlen(TS_MERGED_NAME)) == 0)
+        h->merges = 1;
+    else if (strcmp(name, TS_ATOMIC_LOCK) != 0)
+        h->other |= strncmp(name, h->next, strlen(h->next)) == 0 || !h->merges;
+    return 0;
+}
+
+/* Whether a writer has to wait for who holds the place: a reader that merges, which makes `merged`
+ * before all else. A compaction or drop makes the segment 1, and an append the one after the last.
+ * Who has made nothing yet may become either, for a second. */
+static int is_reader(const struct ts_append *a, const char *path, int looks)
+{
+    struct holder h = { .merges = 0 };
+    char *partial = NULL;
+    int fd = -1;
+    snprintf(h.next, sizeof h.next, TS_SEGMENT_NAME, a->old == NULL ? 1 : a->old->n + 1);
+    if (asprintf(&partial, "%s" TS_BUILDING_SUFFIX, path) >= 0)
+        fd = open(partial, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)ts_atomic_walk(fd, note_name, &h);
+        h.other = 0;
+        (void)ts_atomic_walk(fd, note_name, &h); /* by now it is known whether it merges */
+        close(fd);
+    }
+    free(partial);
+    if (ts_atomic_dir_replaced(path)) /* it has what it made in place, and removes the old files */
+        return 1;
+    return !h.other && (h.merges || looks < WAIT_LOOKS);
+}
+
+int ts_append_turn(struct ts_append *a, const char *path, enum ts_append_turn turn,
+                   const struct ts_build_options *o, struct ts_err *err)
 {
     const struct timespec pause = { 0, WAIT_NS };
     for (int looks = 0;; looks++) {
         struct ts_err why = { 0 };
         int rc = ts_stop_check(o->stop, err);
-        if (rc == 0 && !any)
+        if (rc == 0 && turn == TS_TURN_TO_MERGE)
             rc = is_whole_at(path, err);
         if (rc != 0)
             return rc;
         rc = ts_append_begin(a, path, &why);
         if (rc == 0)
-            return !any && is_whole(a->old);
-        if (rc != TS_EBUSY || why.sys != EBUSY) { /* only another writer ends some day */
+            return turn == TS_TURN_TO_MERGE && is_whole(a->old);
+        if (rc != TS_EBUSY || why.sys != EBUSY || /* only another writer ends some day */
+            (turn == TS_TURN_TO_WRITE &&
+             (!is_reader(a, path, looks) || (o->stop == NULL && looks == WAIT_LOOKS)))) {
             if (err != NULL)
                 *err = why;
             return rc;
@@ -152,7 +192,7 @@ static int merge_beside(const char *path, const struct ts_build_options *o,
 {
     struct ts_append a = { .dir = NULL };
     uint64_t hash = 0;
-    int rc = take_turn(&a, path, 0, o, err);
+    int rc = ts_append_turn(&a, path, TS_TURN_TO_MERGE, o, err);
     *begun = rc >= 0 || rc == TS_ESTOP || rc == TS_ENOMEM;
     if (rc == 0)
         ret->n_segments = a.old->n;
@@ -317,7 +357,7 @@ int ts_append_compact(const char *path, const struct ts_build_options *o,
     rc = !s->listed;
     ts_segments_close(s);
     if (rc == 0)
-        rc = take_turn(&a, path, 1, o, err);
+        rc = ts_append_turn(&a, path, TS_TURN_TO_COMPACT, o, err);
     if (rc == 0 && !a.old->listed) /* another process was faster */
         rc = 1;
     if (rc == 0 && a.old->merged && o->shard_bytes == 0) {
@@ -326,9 +366,11 @@ int ts_append_compact(const char *path, const struct ts_build_options *o,
         ret->remade = taken == 0;
     }
     if (rc == 0 && taken == 0) {
-        rc = ts_append_build_merged(&a, a.old, o, &hash, err);
+        char *out = ts_build_dir_file(a.dir, TS_SEGMENT_NAME, 1);
+        rc = out == NULL ? ts_no_memory(err, path) : ts_append_build(a.old, out, o, &hash, err);
+        free(out);
         if (rc == 0)
-            rc = ts_build_dir_raise(a.dir, TS_MERGED_NAME, err);
+            rc = ts_build_dir_raise(a.dir, TS_FIRST_SEGMENT, err);
     }
     if (rc == 0)
         rc = ts_build_dir_commit(a.dir, &ret->warn, err);

@@ -26,6 +26,18 @@ struct ts_append {
 int ts_append_begin(struct ts_append *a, const char *path, struct ts_err *err);
 void ts_append_end(struct ts_append *a);
 
+/* Waits while another process changes the tensor, and begins. It ends by o->stop, and tells it by
+ * o->note after a second. Returns 1 if there is nothing left to merge. */
+enum ts_append_turn {
+    TS_TURN_TO_MERGE,   /* of a reader: until there is one tensor to read */
+    TS_TURN_TO_COMPACT, /* whatever is there by then */
+    /* for a reader that merges alone, and without o->stop for a second; another writer is an
+     * error */
+    TS_TURN_TO_WRITE,
+};
+int ts_append_turn(struct ts_append *a, const char *path, enum ts_append_turn turn,
+                   const struct ts_build_options *o, struct ts_err *err);
+
 /* Takes the first n segments over: alone, as the tensor itself. */
 int ts_append_take(const struct ts_append *a, uint32_t n, int alone, struct ts_err *err);
 

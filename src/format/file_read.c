@@ -17,10 +17,25 @@
 #define POLL_MS     100 /* milliseconds between checks of *stop */
 #define PIECE_BYTES ((size_t)1 << 20)
 
+/* A pipe that this process has open, by its number, is not opened again: if its writers are gone by
+ * then, the new file would never tell its end. Returns -1 for all other paths. */
+static int open_again(const char *path)
+{
+    struct stat st;
+    int fd = -1, end = 0;
+    if ((sscanf(path, "/dev/fd/%d%n", &fd, &end) != 1 &&
+         sscanf(path, "/proc/self/fd/%d%n", &fd, &end) != 1) ||
+        path[end] != '\0' || fstat(fd, &st) != 0 || !S_ISFIFO(st.st_mode))
+        return -1;
+    return fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+}
+
 int ts_file_read_open(const char *path, struct ts_err *err)
 {
+    int fd = open_again(path);
     /* This does not wait for a writer of a pipe; poll reports data or the end. */
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     return fd >= 0 ? fd : ts_fail_errno(err, TS_EIO, "%s: cannot open", path);
 }
 

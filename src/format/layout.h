@@ -28,12 +28,13 @@
 
 #include <stdint.h>
 
-#define TS_INDEX_NAME   "index"
-#define TS_MODES_NAME   "modes"
-#define TS_SUMS_NAME    "sums"
-#define TS_KEPT_NAME    "options"
-#define TS_SEGMENT_NAME "segment%u" /* from 1 */
-#define TS_MERGED_NAME  "merged"
+#define TS_INDEX_NAME    "index"
+#define TS_MODES_NAME    "modes"
+#define TS_SUMS_NAME     "sums"
+#define TS_KEPT_NAME     "options"
+#define TS_SEGMENT_NAME  "segment%u" /* from 1 */
+#define TS_FIRST_SEGMENT "segment1"
+#define TS_MERGED_NAME   "merged"
 /* The suffix of a tensor that is being built; it is renamed when it is complete. */
 #define TS_BUILDING_SUFFIX ".building"
 

@@ -488,6 +488,9 @@ def pipes():
     p = subprocess.run(f"'{tshard}' export k.tsh -o - > named & '{tshard}' append k.tsh named --memory 32M --compact-at never", shell=True, text=True, timeout=60,
                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert p.returncode == 0 and "as segment 4" in p.stdout, p.stderr
+    p = subprocess.run(f"echo 8 8 8 8 > named & '{tshard}' append k.tsh named --memory 32M --compact-at never", shell=True, text=True, timeout=60,
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # its writer is gone at once
+    assert p.returncode == 0 and "as segment 5" in p.stdout, p.stderr
     p = subprocess.run(f": > named & '{tshard}' append k.tsh named", shell=True, text=True, timeout=60, stderr=subprocess.PIPE)
     assert p.returncode == 1 and "named: is empty" in p.stderr, p.stderr
     writer = subprocess.Popen([tshard, "append", "k.tsh", "-", "--compact-at", "never", *ROOM], stdin=subprocess.PIPE, text=True)
@@ -504,6 +507,33 @@ def pipes():
     writer.stdin.close()
     assert writer.wait() == 0
     assert "7 7 7 7" in done("export", "k.tsh", "-o", "-")
+
+
+def turns():
+    """Who changes a tensor waits for a reader that merges, which may be stopped half way, and not for another writer."""
+    open("base.tns", "w").write("1 1 1 1\n2 2 2 2\n3 1 2 5\n")
+    with open("large.tns", "w") as f:
+        f.writelines(f"{i % 997 + 1} {i % 499 + 1} {i % 211 + 1} 1\n" for i in range(200000))
+    open("more.tns", "w").write("1 1 3 4\n4 2 2 1\n")
+    for command in (["append", "q.tsh", "more.tns", "--memory", "32M"], ["undo", "q.tsh"], ["drop", "q.tsh", "--after", "3=100", "--memory", "32M"]):
+        done("build", "base.tns", "-o", "q.tsh", "--force", *ROOM)
+        done("append", "q.tsh", "large.tns", *ROOM)
+        reader = subprocess.Popen([tshard, "export", "q.tsh", "-o", "q.tns", "--force"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        while not os.path.exists("q.tsh.building/merged.building") and reader.poll() is None:
+            pass
+        reader.send_signal(signal.SIGSTOP)
+        if not os.path.exists("q.tsh.building/merged.building"):  # it was too fast
+            reader.send_signal(signal.SIGCONT)
+            reader.communicate()
+            continue
+        writer = subprocess.Popen([tshard, *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        time.sleep(1.5)
+        reader.send_signal(signal.SIGCONT)
+        _, err = writer.communicate(timeout=60)
+        assert writer.returncode == 0, f"{command}: {err}"
+        reader.communicate(timeout=60)
+        assert reader.returncode == 0
+        done("verify", "q.tsh", "-q")
 
 
 def drops():
@@ -579,6 +609,7 @@ attempt("weights", weights)
 attempt("access", access)
 attempt("ACLs", acls)
 attempt("pipes", pipes)
+attempt("turns", turns)
 attempt("drops", drops)
 for number in range(HISTORIES):
     attempt(f"history {number} of seed {SEED}", history, number, random.Random(SEED * 100003 + number))

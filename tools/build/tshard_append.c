@@ -18,6 +18,11 @@
 #include "tools/common/tool_ranks.h"
 #include "tools/tshard.h"
 
+static void tell(void *cmd, const struct ts_err *why)
+{
+    tool_note(cmd, "%s", why->text);
+}
+
 /* ------------------------------------------------------------------ append */
 
 static void print_appended(const struct tshard_build_job *job, const struct ts_build_report *b,
@@ -124,7 +129,7 @@ const struct ts_cmd tshard_append_cmd = {
         "of a cell. "
         "Files whose nonzeros are those of a segment are refused, unless --repeat is given.\n\n"
         "The segment appears whole or not at all. Runs that have the tensor open go on with what "
-        "they opened. A second writer is refused. Mode, owner, group and ACLs of the tensor stay. tshard undo takes the last segment back. If the "
+        "they opened. A second writer is refused, and a reader that merges is waited for. Mode, owner, group and ACLs of the tensor stay. tshard undo takes the last segment back. If the "
         "existing segments have become large, they are merged first, as tshard compact does "
         "(--compact-at). The "
         "first command that reads the cells merges the segments, and keeps the result beside "
@@ -171,6 +176,7 @@ static void print_undone(const char *name, const struct undo_args *args,
 static int run_undo(const struct ts_cmd *cmd, int argc, char **argv)
 {
     struct undo_args args = { 0 };
+    struct ts_build_options o = { .stop = &tool_stop };
     struct ts_append_report report;
     struct ts_err err = { 0 };
     char *operand[argc], *path;
@@ -179,9 +185,13 @@ static int run_undo(const struct ts_cmd *cmd, int argc, char **argv)
     if (rc >= 0)
         return rc;
     tool_catch_signals();
+    if (!args.quiet) {
+        o.note = tell;
+        o.note_arg = (void *)cmd;
+    }
     path = tool_operand(operand[0], ".tsh");
     rc = path == NULL ? ts_fail(&err, TS_ENOMEM, "out of memory")
-                      : ts_append_undo(path, &report, &err);
+                      : ts_append_undo(path, &o, &report, &err);
     if (rc == 0) {
         tool_warn(cmd, &report.warn);
         tool_in_place(path);
@@ -243,11 +253,6 @@ static int print_compacted(const char *name, const struct compact_args *args,
     }
     ts_tensor_close(t);
     return tool_flushed(err);
-}
-
-static void tell(void *cmd, const struct ts_err *why)
-{
-    tool_note(cmd, "%s", why->text);
 }
 
 /* has_shard: --shard was given. */
