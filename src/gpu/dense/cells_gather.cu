@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Kernels that make tables of Khatri-Rao products, and that sum rows of Y and W into the MTTKRP of
- * a mode (cells_kernel.h). */
+/* Kernels that make tables of Khatri-Rao products, and that sum rows of Y and W (the cells times
+ * the factors of inner and of outer modes) into the MTTKRP of a mode (cells_kernel.h). */
 #define _Static_assert static_assert /* for format/layout.h, which is a C header */
 #include "gpu/dense/cells_kernel.h"
 
@@ -10,8 +10,8 @@ enum { GROUP = TS_CELLS_GROUP }; /* threads of a thread block */
 
 /* ------------------------------------------------------------------ tables */
 
-/* out(q, :) := the elementwise product of the factor rows of row q of the grid. Each thread
- * computes one element, or several. */
+/* out(q, :) := the elementwise product of the factor rows of row q of the grid, that is of one
+ * combination of indices of its modes. Each thread computes one element, or several. */
 template <class A>
 static __global__ void __launch_bounds__(GROUP)
     products(struct ts_cells_grid g, uint64_t n, double *out)
@@ -66,7 +66,8 @@ ts_gpu_error ts_cells_add(double *to, const double *from, uint64_t elements, uin
     return cudaGetLastError();
 }
 
-/* Each thread adds one pair of neighbouring elements, or several pairs. */
+/* Adds the sums of steps (ranges of rows) to the sums of shares (groups of chunks). Each thread
+ * adds one pair of neighbouring elements, or several pairs. */
 static __global__ void __launch_bounds__(GROUP)
     add_shares(struct ts_cells_shares s, const double2 *from, uint64_t n, uint64_t apart)
 {
@@ -108,9 +109,9 @@ ts_gpu_error ts_cells_add_shares(const struct ts_cells_shares *s, const double *
 
 /* ------------------------------------------------------------------ gathering */
 
-/* Returns sum plus n rows of z, one column, each times `upper` and an entry of the fastest other
- * factor. `upper` is the product of the entries of all slower other factors, whose indices are the
- * same for these rows. */
+/* Returns `sum` plus one column of n rows of z (Y or W), each times `upper` and an entry of the
+ * fastest other factor. `upper` is the product of the entries of all slower other factors, whose
+ * indices are the same for these rows. */
 template <class A>
 static __device__ inline double add_rows(const double *z, uint64_t step, const A *fast,
                                          uint32_t fast_step, double upper, uint64_t n, double sum)
@@ -137,8 +138,9 @@ static __device__ inline double add_rows(const double *z, uint64_t step, const A
     return sum;
 }
 
-/* Each thread computes one element of part: for a step (a range of rows of Y or W), a slot (an
- * index of the mode) and a column. It sums over the rows of the step that have this index. */
+/* Each thread computes one element of `part`, the partial sums of the MTTKRP: for a step (a range
+ * of rows of Y or W), a slot (an index of the mode) and a column. It sums over the rows of the step
+ * that have this index. */
 template <class A>
 static __global__ void __launch_bounds__(GROUP)
     gather(struct ts_cells_target t, const double *z, uint64_t z_row, uint64_t step, uint64_t n,
@@ -149,7 +151,7 @@ static __global__ void __launch_bounds__(GROUP)
     const uint64_t slot = at / ld % t.slots, s = at / ld / t.slots;
     const uint32_t n_upper = t.others.n > 0 ? t.others.n - 1 : 0;
     const uint64_t fast_dim = t.others.n > 0 ? t.others.dim[n_upper] : UINT64_MAX;
-    /* rows of z between neighbouring indices of the fastest other mode */
+    /* rows of z between neighbouring indices of the other mode whose index varies fastest */
     const uint64_t stride = t.after > 1 ? 1 : t.dim;
     double sum = 0;
     if (s >= n)
@@ -255,7 +257,8 @@ ts_gpu_error ts_cells_fold(const struct ts_cells_target *t, const double *part, 
     return e == cudaSuccess ? cudaGetLastError() : e;
 }
 
-/* Returns the sum over the shares, in their order, of column r of row i of the mode. */
+/* Returns column r of row i of the mode's MTTKRP: the sum over the shares (groups of chunks), in
+ * their order. */
 static __device__ inline double add_up_shares(const struct ts_cells_target &t, const double *acc,
                                               uint64_t i, uint32_t r)
 {

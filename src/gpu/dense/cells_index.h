@@ -28,9 +28,11 @@
 /* ---- cuts ---- */
 
 struct ts_cells_cut {
-    uint64_t rows;  /* number of all rows */
-    uint64_t chunk; /* rows of a chunk; the last chunk may have fewer */
-    /* rows of a step, at most those of a chunk; the last step of a chunk may have fewer */
+    uint64_t rows; /* number of all rows */
+    /* rows of a chunk (rows that are on a device at once); the last chunk may have fewer */
+    uint64_t chunk;
+    /* rows of a step (rows that are summed together), at most a chunk; the last step of a chunk may
+     * have fewer */
     uint64_t step;
     uint64_t per_chunk; /* steps of a whole chunk */
 };
@@ -58,7 +60,8 @@ TS_CELLS_HD uint64_t ts_cells_end(const struct ts_cells_cut *c, uint64_t step)
     return end < c->rows ? end : c->rows;
 }
 
-/* Returns the step of a row. For the row after the last one, returns the number of steps. */
+/* Returns the number of the step (range of rows summed together) that a row belongs to. For the row
+ * after the last one, returns the number of steps. */
 TS_CELLS_HD uint64_t ts_cells_step(const struct ts_cells_cut *c, uint64_t row)
 {
     const uint64_t in = row % c->chunk;
@@ -70,22 +73,24 @@ TS_CELLS_HD uint64_t ts_cells_step(const struct ts_cells_cut *c, uint64_t row)
 /* ---- a mode of a grid ---- */
 
 /* Returns an upper bound of the number of different indices in a mode that n rows in sequence have.
- * Sums over such rows have a slot for each of these indices. */
+ * Each of these indices has a slot, in which the rows with that index are summed. */
 TS_CELLS_HD uint64_t ts_cells_slots(uint64_t dim, uint64_t after, uint64_t n)
 {
     const uint64_t runs = n / after + 2;
     return runs < dim ? runs : dim;
 }
 
-/* Returns the index of a slot, for rows from `first` on. If there are fewer slots than indices,
- * slots are numbered by the runs from the first one on. */
+/* Returns the index in the mode that a slot (the sum of rows with one index) belongs to, for rows
+ * from `first` on. If there are fewer slots than indices, slots are numbered by the runs (sequences
+ * of rows with one index) from the first one on. */
 TS_CELLS_HD uint64_t ts_cells_index_of(uint64_t dim, uint64_t after, uint64_t slots, uint64_t first,
                                        uint64_t slot)
 {
     return slots == dim ? slot : (first / after + slot) % dim;
 }
 
-/* Returns the slot of an index. If the result is not below `slots`, the index has no slot. */
+/* Returns the slot (the sum of rows with one index) of an index of the mode. If the result is not
+ * below `slots`, the index has no slot. */
 TS_CELLS_HD uint64_t ts_cells_slot_of(uint64_t dim, uint64_t after, uint64_t slots, uint64_t first,
                                       uint64_t index)
 {
@@ -93,7 +98,8 @@ TS_CELLS_HD uint64_t ts_cells_slot_of(uint64_t dim, uint64_t after, uint64_t slo
     return index >= run ? index - run : index + dim - run;
 }
 
-/* Returns the smallest `other` whose row with this index is not before `row`. */
+/* Numbers the rows with this index from 0, and returns the smallest number whose row is not before
+ * `row`. */
 TS_CELLS_HD uint64_t ts_cells_other(uint64_t dim, uint64_t after, uint64_t row, uint64_t index)
 {
     const uint64_t turn = row / (dim * after), rest = row % (dim * after), at = rest / after;
@@ -139,7 +145,8 @@ TS_CELLS_HD void ts_cells_pair(uint32_t rank, uint32_t pair, uint32_t *r, uint32
  * 8 cells, which a lane loads at once. Groups are stored so that lanes which load at the same time
  * use different banks. */
 
-#define TS_CELLS_TILE 128u /* rows of Y or of W that a thread block computes */
+/* rows of Y = X B, or of W = X' K, that a thread block computes (X: the matrix of cells) */
+#define TS_CELLS_TILE 128u
 
 /* Bytes of a row of a tile of X for Y = X B: 16 cells of float64 or 32 of float32. A tile for W =
  * X' K has as many rows of X. */
@@ -153,16 +160,16 @@ TS_CELLS_HD uint32_t ts_cells_along_place(uint32_t cell_bytes, uint32_t row, uin
     return row * TS_CELLS_LINE + (((byte >> 4) ^ turn) << 4) + (byte & 15);
 }
 
-/* The same for a tile of LINE / cell_bytes rows of TILE cells. A lane loads 2 cells of row 2 t, and
- * 2 of row 2 t + 1. */
+/* Returns the address in shared memory of byte `byte` of row `row`, in a tile of LINE / cell_bytes
+ * rows of TILE cells. A lane loads 2 cells of row 2 t and 2 of row 2 t + 1, where t = lane % 4. */
 TS_CELLS_HD uint32_t ts_cells_across_place(uint32_t cell_bytes, uint32_t row, uint32_t byte)
 {
     const uint32_t turn = ((row >> 1) & 3) << 1;
     return row * TS_CELLS_TILE * cell_bytes + (((byte >> 4) ^ turn) << 4) + (byte & 15);
 }
 
-/* Returns the doubles between the starts of neighbouring rows of a right operand of `columns`
- * columns. */
+/* Returns the doubles between the starts of neighbouring rows of the right operand of a product on
+ * tensor cores, which has `columns` columns. */
 TS_CELLS_HD uint32_t ts_cells_right_stride(uint32_t columns)
 {
     return columns + 2;

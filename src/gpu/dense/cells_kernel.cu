@@ -79,12 +79,14 @@ struct counts {
  * GAPS: cells may be unknown. Then the right operand is zero where a tile extends beyond the cells,
  * or rows extend beyond a step.
  *
- * A stage holds a tile of cells and a tile of the right operand: DEPTH rows of NB columns. */
+ * A stage (a buffer in shared memory) holds a tile of cells and a tile of the right operand: DEPTH
+ * rows of NB columns. */
 
 template <class T, int NT> struct shape {
-    /* cells of a row that a stage sums over, in `along` */
+    /* cells of a row that a stage sums over, in `along` (Y = X B) */
     static constexpr uint32_t DEPTH = LINE / sizeof(T);
-    static constexpr uint32_t DEEP = 16; /* cells of a column that a stage sums over, in `across` */
+    /* cells of a column that a stage sums over, in `across` (W = X' K) */
+    static constexpr uint32_t DEEP = 16;
     static constexpr uint32_t NB = 8 * NT;
     static constexpr uint32_t STRIDE = NB + 2; /* ts_cells_right_stride */
     static constexpr uint32_t CELLS = TILE * LINE;
@@ -118,7 +120,8 @@ static __device__ inline void multiply_group(sums<NT> &acc, const double (&a)[2]
 }
 
 /* Stores the sums of a warp to the first `rows` rows of a tile, which are ld elements apart. n0:
- * columns before `to`. row_of(m, h): the row of entries 2 h and 2 h + 1 of d[m]. */
+ * the column of the result at which the tile begins; columns from ld on are not stored. row_of(m,
+ * h): the row of entries 2 h and 2 h + 1 of d[m]. */
 template <int NT, class ROW>
 static __device__ __forceinline__ void store_sums(const sums<NT> &acc, double *to, uint32_t ld,
                                                   uint32_t n0, uint32_t rows, const ROW &row_of)
@@ -174,7 +177,8 @@ static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
     const uint64_t x_step = ROWS * pitch * sizeof(T);
     uint64_t k_left = end - begin;
 
-    /* Starts the copies of a stage. To be called for steps in ascending order. */
+    /* Starts the copies of the tiles of a step to shared memory. To be called for steps in
+     * ascending order. */
     auto fetch = [&](uint32_t step) {
         const uint32_t left = (uint32_t)min((uint64_t)S::DEPTH, k_left);
         const uint32_t line = left * (uint32_t)sizeof(T);
@@ -233,7 +237,8 @@ static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
                [&](uint32_t m, uint32_t h) { return 32 * warp + 16 * m + 8 * h + g; });
 }
 
-/* The rows of U and V whose product belongs to a row of X. */
+/* The rows of U and V (products of the slower and of the faster outer modes' factor rows) whose
+ * product belongs to a row of X. */
 struct place {
     uint32_t u, v;
 };
@@ -248,8 +253,8 @@ static __device__ inline void move_on(struct place &p, uint32_t rows, uint32_t n
     }
 }
 
-/* The elements of K that a thread computes: two columns of one row in each AT_ONCE rows. Rows of U
- * and V pass through registers. */
+/* The elements of K (products of a row of U and a row of V) that a thread computes: two columns of
+ * one row in each AT_ONCE rows. Rows of U and V pass through registers. */
 template <class T, int NT, bool GAPS> struct made_rows {
     using S = shape<T, NT>;
     static constexpr uint32_t PAIRS = S::NB / 2, AT_ONCE = THREADS / PAIRS,
@@ -273,9 +278,9 @@ template <class T, int NT, bool GAPS> struct made_rows {
         }
     }
 
-    /* Loads rows of U and V for a step of `rows` rows, to be called for steps in ascending order.
-     * Rows past the end take the first rows instead: their cells are zero or, with GAPS, their rows
-     * of K are. */
+    /* Loads rows of U and V (products of outer factor rows) for a step of `rows` rows, to be called
+     * for steps in ascending order. Rows past the end take the first rows instead: their cells are
+     * zero or, with GAPS, the products of their rows of U and V are. */
     __device__ __forceinline__ void look(uint32_t step, uint32_t rows, const double *u,
                                          const double *v, uint32_t n_v, uint32_t n0, uint32_t ld)
     {
@@ -300,7 +305,8 @@ template <class T, int NT, bool GAPS> struct made_rows {
     }
 };
 
-/* Computes W = X' K for a tile of columns of X, summed over the rows of a step.
+/* Computes W = X' K for a tile of columns of X, summed over the rows of a step. A row of K is the
+ * product of a row of u and a row of v.
  *
  *   launch  thread blocks (columns of W by NB, fastest; columns of X by TILE; steps), THREADS each
  *   x       the first cell of row `row` of X; n_cols cells a row, rows `pitch` apart
@@ -335,7 +341,8 @@ static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
     made_rows<T, NT, GAPS> made(first, n_v);
     sums<NT> acc = {};
 
-    /* Starts the copies of a stage. To be called for steps in ascending order. */
+    /* Starts the copies of the cells of a step to shared memory. To be called for steps in
+     * ascending order. */
     auto fetch = [&](uint32_t step) {
         char *const cells = shared + step % S::STAGES_ACROSS * S::CELLS_ACROSS;
         const uint32_t left = rows - step * S::DEEP;

@@ -61,26 +61,29 @@ struct ts_cells_as {
 struct ts_cells_x {
     const void *cell; /* the first cell, at a multiple of its size */
     struct ts_cells_as as;
-    int narrow;     /* float32 */
+    int narrow;     /* 1: cells are float32; 0: float64 */
     uint64_t pitch; /* cells from one row to the next */
     uint64_t row, n_rows;
     uint64_t col, n_cols;
 };
 
-/* Some modes, and the rows of their factors. The rows of the grid are all combinations of indices,
- * with the last mode fastest. */
+/* Some modes, and the rows of their factors. The rows of the grid are all combinations of indices
+ * of these modes, with the last mode fastest. */
 struct ts_cells_grid {
     enum ts_precision precision; /* precision of the factors */
     uint32_t n;
     const void *factor[TS_MAX_ORDER];
     uint64_t dim[TS_MAX_ORDER];
-    uint32_t factor_ld, rank, ld; /* ld: stride of tables */
+    /* ld: elements between rows of tables (products of factor rows) */
+    uint32_t factor_ld, rank, ld;
 };
 
-/* Returns the number of columns of Y and W that a thread block computes at a time. */
+/* Returns the number of columns of Y and W (products of the cells and factors) that a thread block
+ * computes at a time. */
 uint32_t ts_cells_width(uint32_t rank);
 
-/* out(q, :) := the elementwise product of the factor rows of row q of the grid. */
+/* out(q, :) := the elementwise product of the factor rows of row q of the grid, that is of one
+ * combination of indices of its modes. */
 ts_gpu_error ts_cells_products(const struct ts_cells_grid *g, double *out, ts_gpu_stream stream);
 
 /* y(k, p - x->row, :) := X(p, part k of the columns) B, parts having `part_cols` columns, a
@@ -89,8 +92,9 @@ ts_gpu_error ts_cells_products(const struct ts_cells_grid *g, double *out, ts_gp
 ts_gpu_error ts_cells_along(const struct ts_cells_x *x, const double *b, uint32_t rank, uint32_t ld,
                             uint64_t part_cols, double *y, uint64_t apart, ts_gpu_stream stream);
 
-/* w(s - first_step, c - x->col, :) := sum over the rows p of step s of X(p, c) U(p / n_v, :) V(p %
- * n_v, :), for the steps that consist of the rows of x, which must be whole steps. */
+/* w(s - first_step, c - x->col, :) := sum over the rows p of step s (a range of rows, by `cut`) of
+ * X(p, c) U(p / n_v, :) V(p % n_v, :), for the steps that consist of the rows of x, which must be
+ * whole steps. */
 ts_gpu_error ts_cells_across(const struct ts_cells_x *x, const struct ts_cells_cut *cut,
                              const double *u, const double *v, uint64_t n_v, uint32_t rank,
                              uint32_t ld, double *w, ts_gpu_stream stream);
@@ -100,17 +104,17 @@ ts_gpu_error ts_cells_across(const struct ts_cells_x *x, const struct ts_cells_c
 ts_gpu_error ts_cells_add(double *to, const double *from, uint64_t elements, uint64_t apart,
                           uint64_t n, int fresh, ts_gpu_stream stream);
 
-/* The steps of one share (a group of chunks) among those of `from`, numbered from the first one
- * there. */
+/* Which sums in `from` of ts_cells_add_shares belong to one share (a group of chunks): those of
+ * steps first .. end - 1, numbered from the first step in `from`. */
 struct ts_cells_part {
     uint64_t first, end;
     /* begins: these steps include the first one of the share; ends: the last one */
     int begins, ends;
 };
 
-/* Adds the steps of each share k in order to sum + k * sum_apart, or starts from 0 if the share
- * begins. With `to`, the sum of a share that ends is added to `to` instead. `fresh`: `to` starts
- * from 0, as for the first share. */
+/* Adds the sums of the steps of each share k in order to sum + k * sum_apart, which starts from 0
+ * if the share begins. With `to`, the sum of a share that ends is added to `to` instead. `fresh`:
+ * `to` starts from 0, as for the first share. */
 struct ts_cells_shares {
     uint32_t n;
     struct ts_cells_part part[16];
@@ -122,35 +126,40 @@ struct ts_cells_shares {
 ts_gpu_error ts_cells_add_shares(const struct ts_cells_shares *s, const double *from,
                                  uint64_t elements, uint64_t apart, ts_gpu_stream stream);
 
-/* A mode of a grid, whose MTTKRP is gathered from Y or W. */
+/* A mode of a grid, whose MTTKRP is gathered from Y or W (the cells times the factors of the inner
+ * or of the outer modes). */
 struct ts_cells_target {
     struct ts_cells_grid others; /* the other modes of the grid */
     uint64_t dim, after;         /* size of the mode; product of the sizes of the faster modes */
-    struct ts_cells_cut cut;     /* division of the rows of Y or W */
-    uint32_t slots;              /* slots of a step: ts_cells_slots */
-    uint64_t share_slots;        /* slots of the largest share */
+    /* division of the rows of Y or W into steps (ranges that are summed together) */
+    struct ts_cells_cut cut;
+    /* the most slots (sums, one for each index) of a step: ts_cells_slots */
+    uint32_t slots;
+    uint64_t share_slots; /* the most slots (sums, one for each index) of a share */
     uint32_t n_shares;
-    /* n_shares + 1: steps of share k are share[k] .. share[k + 1] - 1; whole chunks */
+    /* share k, of whole chunks, has the steps share[k] .. share[k + 1] - 1 */
     uint64_t share[17];
 };
 
-/* part(s - step, slot, :) := the sum of z(p - z_row, :) times the factor rows of the other modes,
- * over the rows p of step s with the slot's index, for the steps s = step .. step + n - 1. */
+/* part(s - step, slot, :) := the sum of z(p - z_row, :), a row of Y or W, times the factor rows of
+ * the other modes, over the rows p of step s with the slot's index, for the steps s = step .. step
+ * + n - 1. */
 ts_gpu_error ts_cells_gather(const struct ts_cells_target *t, const double *z, uint64_t z_row,
                              uint64_t step, uint64_t n, double *part, ts_gpu_stream stream);
 
-/* acc(share, slot, :) += part(s - step, ...), for s = step .. step + n - 1 in order. */
+/* Adds the sums of steps (ranges of rows) to those of their shares (groups of chunks): acc(share,
+ * slot, :) += part(s - step, ...), for s = step .. step + n - 1 in order. */
 ts_gpu_error ts_cells_fold(const struct ts_cells_target *t, const double *part, uint64_t step,
                            uint64_t n, double *acc, ts_gpu_stream stream);
 
-/* out(i, :) := the sum over the shares, in order, in the given precision. Columns from the rank on
- * become zero. */
+/* out(i, :) := row i of the MTTKRP, the sum of acc over the shares in order, in the given
+ * precision. Columns from the rank on become zero. */
 ts_gpu_error ts_cells_finish(const struct ts_cells_target *t, const double *acc,
                              enum ts_precision precision, uint32_t out_ld, void *out,
                              ts_gpu_stream stream);
 
-/* part(i, first + r) := column r of the same sum in float64, for r < rank. Rows of part have `size`
- * elements. */
+/* part(i, first + r) := column r of row i of the MTTKRP (the sum of acc over the shares) in
+ * float64, for r < rank. Rows of part have `size` elements. */
 ts_gpu_error ts_cells_part(const struct ts_cells_target *t, const double *acc, uint64_t first,
                            uint64_t size, double *part, ts_gpu_stream stream);
 
@@ -163,7 +172,8 @@ ts_gpu_error ts_cells_pairs(enum ts_precision precision, const void *factor, uin
                             uint32_t factor_ld, uint32_t rank, uint32_t first, uint32_t n,
                             double *out, uint32_t ld, ts_gpu_stream stream);
 
-/* row[e] := e for e < n_rows, and UINT32_MAX (no row) for e from n_rows to n - 1. */
+/* Numbers the rows of sums: row[e] := e for e < n_rows, and UINT32_MAX (no row) for e from n_rows
+ * to n - 1. */
 ts_gpu_error ts_cells_number(uint32_t *row, uint64_t n_rows, uint64_t n, ts_gpu_stream stream);
 
 /* The outer and inner modes, from which the indices of a cell are computed. */
@@ -207,16 +217,18 @@ ts_gpu_error ts_cells_mark(const struct ts_cells_x *x, const struct ts_cells_pla
 #define TS_CELLS_ERROR_TILE 64u
 
 /* Sums the errors of a model over the known cells of each unit: sums(unit, :). The model of a cell
- * is its value m plus the mean. A unit is a step of the rows times unit_cols columns of x; x has
- * all columns of a chunk. The last unit has the remaining columns. */
+ * is its value m plus the mean. A unit (a block of cells) has the rows of a step and unit_cols
+ * columns of x; x has all columns of a chunk. The last unit of a step has the remaining columns. */
 struct ts_cells_errors {
-    const double *b, *u, *v; /* tables as for products, with all rows of B */
+    /* b: all rows of B (products of inner factor rows); u, v: the tables whose rows multiply to
+     * rows of K (products of outer factor rows) */
+    const double *b, *u, *v;
     uint64_t n_v;
     uint32_t ld;
     double mean;
     struct ts_hold_out hold_out;
     struct ts_cells_places places;
-    struct ts_cells_cut cut; /* division of the rows */
+    struct ts_cells_cut cut; /* division of the rows of the array into steps */
     uint64_t unit_cols;
     uint64_t first_part; /* number of the first unit of x among the units of a step's columns */
     uint64_t n_parts;

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cuts a dense tensor for GPUs into chunks, shares, and the steps of sums. */
+/* Cuts a dense tensor for GPUs into chunks (sent to a device at once), shares (groups of chunks),
+ * and steps (ranges of rows that are summed together). */
 #include "gpu/dense/cells_shape.h"
 
 #define CHUNK_CELLS (UINT64_C(1) << 24) /* 128 MiB of float64; two chunks fit small budgets */
 #define CHUNK_SLABS 32u
-#define PIECE_ROWS  2048u /* most rows of a piece: each piece writes and reads its W once */
-#define PIECE_UNIT  16u /* rows of a piece are a multiple of these, which are multiplied at once */
-#define PART_UNIT   32u
-#define PART_COLS   1536u /* fewest columns of a part: each part writes and reads its Y once */
+/* most rows of a piece (rows summed into one W): each piece writes and reads its W once */
+#define PIECE_ROWS 2048u
+/* a piece has a multiple of this many rows, which are multiplied at once */
+#define PIECE_UNIT 16u
+#define PART_UNIT  32u
+/* fewest columns of a part (columns summed into one Y): each part writes and reads its Y once */
+#define PART_COLS 1536u
 /* thread blocks from which on the uneven end of a launch does not matter */
-#define BLOCKS    4096u
-#define STEP_ROWS 512u /* usual rows of a step; one thread adds the rows with one index */
+#define BLOCKS 4096u
+/* usual rows of a step (rows summed together); one thread adds the rows with one index */
+#define STEP_ROWS 512u
 #define MOST_STEP 8192u
 
 static uint64_t less(uint64_t a, uint64_t b)
@@ -51,7 +56,7 @@ static uint64_t share_rows(const struct ts_cells_shape *s, uint32_t n)
 }
 
 /* Whether n shares are too many: for some outer mode, the sums of all shares would have more rows
- * than the factor and a quarter of the array's rows. */
+ * than the factor, and more than a quarter of the array's rows. */
 static int are_too_many(const struct ts_cells_shape *s, uint32_t n)
 {
     const struct ts_dense *d = s->dense;
@@ -87,8 +92,9 @@ static void choose_steps(struct ts_cells_shape *s)
     s->n_parts = ts_cells_ceil_div(s->chunk_cols, s->part_cols);
 }
 
-/* Chooses the outer modes of U, so that U and V together have fewest rows. Of two equal choices it
- * takes the one with fewer rows of V, which are read in turn. */
+/* Chooses the outer modes whose factor rows are multiplied into the table U. V takes the other
+ * outer modes, and U and V together have fewest rows. Of two equal choices it takes the one with
+ * fewer rows of V, which are read in turn. */
 static void choose_tables(struct ts_cells_shape *s)
 {
     const struct ts_dense *d = s->dense;
@@ -149,7 +155,8 @@ void ts_cells_grid_of(const struct ts_cells_shape *s, uint32_t first, uint32_t e
         add_mode(s, s->dense->layout[l], ret, modes);
 }
 
-/* Returns the rows of a step, so many that the number of slots is small compared to them. */
+/* Returns the number of rows of a step: so large that the slots of its sums (one for each index)
+ * are few compared to its rows. */
 static uint64_t step_rows(uint64_t dim, uint64_t after)
 {
     if (8 * ts_cells_slots(dim, after, STEP_ROWS) <= STEP_ROWS)
@@ -157,8 +164,8 @@ static uint64_t step_rows(uint64_t dim, uint64_t after)
     return dim >= MOST_STEP / 16 ? MOST_STEP : dim < STEP_ROWS / 16 ? STEP_ROWS : 16 * dim;
 }
 
-/* Modes of size 1 come first in `others`, so that the fastest one has several indices, over which a
- * thread can loop. */
+/* Modes of size 1 come first in `others` (the other modes of the target), so that the last one,
+ * whose index varies fastest, has several indices. A thread can loop over these. */
 void ts_cells_target_of(const struct ts_cells_shape *s, uint32_t mode, struct ts_cells_target *ret,
                         uint32_t others[TS_MAX_ORDER])
 {

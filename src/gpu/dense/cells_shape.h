@@ -19,7 +19,7 @@
 
 struct ts_cells_shape {
     const struct ts_dense *dense;
-    uint32_t rank, ld;   /* rank and stride of tables */
+    uint32_t rank, ld;   /* rank, and elements between rows of tables */
     int narrow;          /* cells are float32 on the device */
     uint32_t cell_bytes; /* bytes of a cell on the device */
     uint64_t rows, cols;
@@ -27,10 +27,13 @@ struct ts_cells_shape {
     uint64_t n_chunks;                            /* chunks along the rows */
     uint32_t n_shares;
     uint64_t share[TS_CELLS_SHARES + 1]; /* first chunk of each share, followed by n_chunks */
-    struct ts_cells_cut piece; /* division of the rows into pieces for W: steps of chunks */
-    uint64_t part_cols;        /* columns of a part of a chunk, for Y */
-    uint64_t n_parts;          /* number of these parts in a whole chunk */
-    uint32_t n_slow;           /* number of outer modes, from the first on, whose rows make U */
+    /* division of the rows into pieces, each summed into one W; a piece is a step of a chunk */
+    struct ts_cells_cut piece;
+    uint64_t part_cols; /* columns of a part of a chunk; each part is summed into one Y */
+    uint64_t n_parts;   /* number of these parts in a whole chunk */
+    /* number of outer modes, from the first on, whose factor rows are multiplied into the table
+     * U */
+    uint32_t n_slow;
     uint64_t n_u, n_v;
 };
 
@@ -42,12 +45,13 @@ int ts_cells_is_outer(const struct ts_cells_shape *s, uint32_t mode);
  * rows. */
 uint64_t ts_cells_share_row(const struct ts_cells_shape *s, uint32_t share);
 
-/* Describes the MTTKRP of a mode, except the factors of the other modes. others[l] is set to the
- * mode of place l. */
+/* Describes the MTTKRP of a mode, except the factors of the other modes. Sets others[l] to the mode
+ * whose factor belongs at factor[l]. */
 void ts_cells_target_of(const struct ts_cells_shape *s, uint32_t mode, struct ts_cells_target *ret,
                         uint32_t others[TS_MAX_ORDER]);
 
-/* Describes the grid of the modes first .. end - 1 of the layout, without their factors. */
+/* Describes the grid of the modes first .. end - 1 of the layout, without their factors. Sets
+ * modes[l] to the mode whose factor belongs at factor[l]. */
 void ts_cells_grid_of(const struct ts_cells_shape *s, uint32_t first, uint32_t end,
                       struct ts_cells_grid *ret, uint32_t modes[TS_MAX_ORDER]);
 

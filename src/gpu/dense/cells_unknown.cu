@@ -15,7 +15,7 @@ enum {
 
 /* ------------------------------------------------------------------ pairs */
 
-/* Each thread computes one element, or several. */
+/* Each thread computes one element of `out`, or several. */
 template <class A>
 static __global__ void __launch_bounds__(GROUP)
     pairs(const A *factor, uint64_t elements, uint32_t factor_ld, uint32_t rank, uint32_t first,
@@ -170,13 +170,14 @@ struct error_sums {
     }
 };
 
-/* Rows of K and of B in shared memory, DEPTH columns of TILE rows each. */
+/* Rows of K and of B (products of the outer and of the inner modes' factor rows) in shared memory,
+ * DEPTH columns of TILE rows each. */
 struct table_tile {
     double k[DEPTH][TILE + 1], b[DEPTH][TILE + 1];
 };
 
-/* model[a][c] := the model's value at row y + 16 a and column z + 16 c of a tile: <K(row, :),
- * B(column, :)>. All threads call. */
+/* model[a][c] := the model's value at row y + 16 a and column z + 16 c of a tile: the inner product
+ * of the row of K and the row of B that belong there. All threads call. */
 static __device__ inline void model_tile(const ts_cells_errors &e, table_tile &s,
                                          const uint32_t *u_row, const uint32_t *v_row, uint64_t col,
                                          uint32_t cols, double (&model)[EACH][EACH])
@@ -214,7 +215,7 @@ static __device__ inline void model_tile(const ts_cells_errors &e, table_tile &s
     }
 }
 
-/* sums(step, part, :) = sums over the known cells of a unit
+/* sums(step, part, :) = sums over the known cells of a unit (a block of cells)
  *
  *   launch  thread blocks (parts of the columns of x, fastest; steps of its rows), GROUP threads
  *           each: they take the tiles of a unit in turn, and a thread takes the same 4 x 4 cells of

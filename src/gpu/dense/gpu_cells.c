@@ -2,11 +2,12 @@
 /* Makes a pass over a mode of a dense tensor: it reuses results of earlier passes that are still
  * valid, computes the others from blocks of rows, and exchanges sums between members.
  *
- * For an outer mode, Y of each block is computed, except for rows whose Y is kept and still valid.
- * Sums over its steps are added to the sums of shares. For an inner mode, W is computed piece by
- * piece and added to the sums of shares, unless W is still valid. Then the MTTKRP is gathered from
- * W. Members send each other the sums of their shares, and each member adds up all of them. Y and W
- * are defined in cells_kernel.h. */
+ * For an outer mode, Y (the cells times the inner factors) of each block is computed, except for
+ * rows whose Y is kept and still valid. Sums over steps (ranges of its rows) are added to the sums
+ * of shares (groups of chunks). For an inner mode, W (the cells times the outer factors) is
+ * computed for one range of rows after another and added to the sums of shares, unless W is still
+ * valid. Then the MTTKRP is gathered from W. Members send each other the sums of their shares, and
+ * each member adds up all of them. Y and W are defined in cells_kernel.h. */
 #include "gpu/dense/gpu_cells.h"
 
 #include <cuda_runtime.h>
@@ -57,8 +58,8 @@ static void note_made(const struct ts_gpu_cells *c, struct ts_gpu_cells_made *m)
 
 /* ---- factors */
 
-/* Sets the factors of a grid. For `pairs`, they are the products of pairs of columns, in
- * float64. */
+/* Sets the factors of a grid of modes. If c is `pairs`, they are the products of pairs of columns,
+ * in float64. */
 static void take_factors(const struct ts_gpu_pass *p, const struct ts_gpu_cells *c,
                          struct ts_cells_grid *g, const uint32_t *modes)
 {
@@ -141,13 +142,14 @@ static uint64_t most_rows(const struct ts_gpu *g, uint64_t rows)
     return g->cells->hold_out.share > 0 ? less(rows, g->cells->shape.chunk_rows) : rows;
 }
 
-/* Whether Y is a sum over parts of the columns. */
+/* Whether Y (the cells times the inner factors) is a sum over parts of the columns. */
 static int in_parts(const struct ts_cells_shape *s)
 {
     return s->n_parts > 1 || s->chunk_cols < s->cols;
 }
 
-/* Computes Y of rows of a block over all its columns, one chunk of columns after another. */
+/* Computes Y (the cells times the inner factors) of rows of a block over all its columns, one chunk
+ * of columns after another. */
 static ts_gpu_error add_y(const struct ts_gpu *g, const struct ts_gpu_cells_work *w,
                           struct ts_gpu_member *me, const struct ts_gpu_cells_block *b,
                           uint64_t row, uint64_t end, double *y)
@@ -173,7 +175,8 @@ static ts_gpu_error add_y(const struct ts_gpu *g, const struct ts_gpu_cells_work
     return e;
 }
 
-/* Returns the memory for the sums of steps, which follows Y and its parts in scratch. */
+/* Returns the memory for the sums of steps (ranges of rows), which follows Y and its parts in
+ * scratch. */
 static double *gather_place(const struct ts_gpu_cells *c, const struct ts_gpu_cells_member *m)
 {
     const struct ts_cells_shape *s = &c->shape;
@@ -220,9 +223,9 @@ static ts_gpu_error compute_outers(struct ts_gpu_cells_job *j, struct ts_gpu_mem
 
 /* ---- inner modes */
 
-/* Adds the sums of pieces first .. end - 1 in scratch, for columns col .. col + n - 1, to the sums
- * of their shares. A team of one member has the sum of one share at a time. Once it is complete, it
- * is added to W. */
+/* Adds the sums W of pieces (ranges of rows) first .. end - 1, which are in scratch, for columns
+ * col .. col + n - 1, to the sums of their shares. A team of one member has the sum of one share at
+ * a time. Once it is complete, it is added to W. */
 static ts_gpu_error add_pieces(const struct ts_gpu *g, const struct ts_gpu_cells *c,
                                struct ts_gpu_member *me, uint64_t first, uint64_t end, uint64_t col,
                                uint64_t n)
@@ -325,7 +328,7 @@ int ts_gpu_cells_enqueue(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct 
                          struct ts_err *err)
 {
     struct ts_gpu *g = p->g;
-    /* all members have enqueued their tables and begun their logs */
+    /* all members have enqueued their tables of factor row products, and begun their logs */
     int rc = ts_gpu_team_barrier(g, err);
     j->g = g;
     j->feed = p->ask->feed;
@@ -346,8 +349,8 @@ static struct ts_gpu_cells_made *made_of(struct ts_gpu_cells *c, int outer)
     return outer ? &c->y_made : &c->w_made;
 }
 
-/* Clears the sums of the member's own shares. Other members write the sums of theirs, perhaps
- * before this is done. */
+/* Clears the sums of the member's own shares in its memory. Sums of other shares are left alone:
+ * other members write them, perhaps before this is done. */
 static ts_gpu_error clear_shares(const struct ts_gpu_pass *p, const struct ts_gpu_cells *c,
                                  const struct ts_cells_target *t)
 {
@@ -358,7 +361,8 @@ static ts_gpu_error clear_shares(const struct ts_gpu_pass *p, const struct ts_gp
                            p->me->dense);
 }
 
-/* Adds the rows whose Y is kept from an earlier pass to the sums of shares. */
+/* Adds the rows whose Y (cells times inner factors) is kept from an earlier pass to the sums of
+ * shares. */
 static ts_gpu_error gather_kept(struct ts_gpu_pass *p, const struct ts_gpu_cells *c,
                                 const struct ts_cells_target *t)
 {
@@ -372,13 +376,14 @@ static ts_gpu_error gather_kept(struct ts_gpu_pass *p, const struct ts_gpu_cells
     return e;
 }
 
-/* Whether there are rows whose Y is not kept. */
+/* Whether some member has rows whose Y (cells times inner factors) is not kept. */
 static int has_rest(const struct ts_gpu_cells *c)
 {
     return c->y_kept < c->most_rows;
 }
 
-/* Prepares the product of an outer mode, before cells are computed on. */
+/* Prepares the product of an outer mode: clears the sums, adds the rows whose Y is kept, and
+ * computes the table of inner factors for the other rows. */
 static ts_gpu_error prepare_outer(struct ts_gpu_pass *p, struct ts_gpu_cells *c, int made)
 {
     const struct ts_cells_shape *s = &c->shape;
@@ -432,7 +437,8 @@ static int exchange_w(struct ts_gpu_pass *p, struct ts_gpu_cells *c, struct ts_e
     return e == cudaSuccess ? 0 : fail(err, e);
 }
 
-/* Gathers the MTTKRP from W. Every member computes all of it. */
+/* Gathers the MTTKRP of an inner mode from W (the cells times the outer factors). Every member
+ * computes all of it. */
 static ts_gpu_error gather_w(struct ts_gpu_pass *p, const struct ts_gpu_cells *c)
 {
     const struct ts_gpu_cells_member *m = &c->member[p->me->number];
@@ -445,14 +451,14 @@ static ts_gpu_error gather_w(struct ts_gpu_pass *p, const struct ts_gpu_cells *c
     return e;
 }
 
-/* Whether results of earlier passes may be reused. They may not if columns are computed in groups,
+/* Whether Y or W of an earlier pass may be reused. They may not if columns are computed in groups,
  * or if no Y is kept. */
 static int may_be_made(const struct ts_gpu_cells *c, int outer)
 {
     return c->n_groups <= 1 && (!outer || c->y_kept > 0);
 }
 
-/* Makes passes over the cells for the products that are not valid yet. */
+/* Makes passes over the cells for those products (Y or W) that are not valid any more. */
 static int compute(struct ts_gpu_pass *p, struct ts_gpu_pass *all,
                    const struct ts_gpu_cells_work *work, uint32_t n, int outer, const int made[],
                    struct ts_err *err)
@@ -490,10 +496,11 @@ int ts_gpu_cells_multiply(struct ts_gpu_pass *p, struct ts_gpu_pass *all,
     const struct ts_gpu_cells_member *m = &c->member[p->me->number];
     const int outer = ts_cells_is_outer(&c->shape, p->ask->mode);
     int made[2] = { 0, 0 }, rc;
-    /* members get equal results, as all test before one of them changes the records */
+    /* members get equal results, as all of them test before one changes the records of Y and W */
     for (uint32_t k = 0; k < n; k++)
         made[k] = is_made(c, !outer, made_of(work[k].cells, outer));
-    rc = ts_gpu_team_barrier(p->g, err); /* all members have tested */
+    /* all members have tested whether Y and W (products of cells and factors) are still valid */
+    rc = ts_gpu_team_barrier(p->g, err);
     if (rc == 0)
         rc = compute(p, all, work, n, outer, made, err);
     p->nnz = (m->end - m->row) * c->shape.cols;
@@ -519,7 +526,8 @@ static int learns_all(const struct ts_gpu_cells *c)
 }
 
 /* Sets the held-out cells and the mean of a pass. If they differ from those of the pass before, Y
- * and W are not valid any more. Passes of ERRORS use the cells unchanged. */
+ * and W are not valid any more. Passes that compute the errors of a model use the cells
+ * unchanged. */
 void ts_gpu_cells_begin(struct ts_gpu *g, const struct ts_gpu_request *ask)
 {
     const struct ts_gpu_model *of = ask->of[0].be;

@@ -3,12 +3,13 @@
  * cells_kernel.h.
  *
  * A member is a device. It has the rows of some shares (cells_shape.h). Chunks that fit stay on the
- * device, from its first one on; the others pass through slots in each pass over the cells. W is
- * always kept. If all cells stay, Y is kept for as many rows as fit; otherwise for all rows or
- * none. While the factors that Y and W were computed from do not change, further modes need no
- * cells of these rows. Without --gpu-memory, Y may take so much that all memory besides the cells
- * is below 1 GiB plus twice the factors, but always a sixteenth of the cells: at high ranks a full
- * Y would be almost as large as the cells, and it only saves time.
+ * device, from its first one on; the others pass through slots in each pass over the cells. W (the
+ * cells times the outer factors) is always kept. If all cells stay, Y (the cells times the inner
+ * factors) is kept for as many rows as fit; otherwise for all rows or none. While the factors that
+ * Y and W were computed from do not change, further modes need no cells of these rows. Without
+ * --gpu-memory, Y may take so much that all memory besides the cells is below 1 GiB plus twice the
+ * factors, but always a sixteenth of the cells: at high ranks a full Y would be almost as large as
+ * the cells, and it only saves time.
  *
  * For a model of observed cells a pass computes two products. One is that of the values. The other
  * one is that of zeros and ones (which cells are known) with products of two columns: `pairs` has
@@ -37,9 +38,10 @@ struct ts_slab_view;
 
 enum {
     TS_GPU_CELLS_HOLD = TS_GPU_LENT
-}; /* slabs whose copies to devices may be under way: as many as the feed holds */
+}; /* slabs whose copies to devices may be under way: as many as the feed lends at a time */
 
-/* The versions of the factors that a result was computed from. there: the result exists. */
+/* The versions of the factors that Y or W (cells times factors) was computed from. there: 1 if Y or
+ * W exists. */
 struct ts_gpu_cells_made {
     int there;
     uint64_t version[TS_MAX_ORDER];
@@ -48,46 +50,53 @@ struct ts_gpu_cells_made {
 struct ts_gpu_cells_member {
     uint64_t row, end; /* the member's rows of the array */
     uint64_t kept_end; /* rows before this one stay on the device */
-    uint64_t y_end;    /* for rows before this one Y is kept: whole chunks, or all rows */
+    /* for rows before this one Y (cells times inner factors) is kept: whole chunks, or all rows */
+    uint64_t y_end;
     int here;          /* 1: the rows up to kept_end are on the device already */
-    double *b, *u, *v; /* tables, ld elements a row */
-    /* W; the sums of one share, in the memory of b, or those of all shares if there are several
-     * members */
+    double *b, *u, *v; /* tables of products of factor rows, ld elements a row */
+    /* W (cells times outer factors); the sums of one share, in the memory of b, or those of all
+     * shares if there are several members */
     double *w, *share_sum;
-    double *acc;     /* sums of shares (groups of chunks) of a mode */
-    double *scratch; /* Y, its parts and the sums of steps; or W of pieces */
-    double *all_y;   /* in the store: Y of the member's rows up to y_end */
-    char *kept;      /* in the store: the cells of rows up to kept_end */
-    /* for models of observed cells */
+    double *acc; /* sums of the shares (groups of chunks) for the MTTKRP of a mode */
+    /* Y (cells times inner factors), its partial sums and the sums of steps; or W (cells times
+     * outer factors) of ranges of rows */
+    double *scratch;
+    double *all_y; /* in the memory for kept data: Y of the member's rows up to y_end */
+    char *kept;    /* in the memory for kept data: the cells of rows up to kept_end */
+    /* the members below are for models of observed cells */
     void *marked; /* copy of a chunk, in which held-out cells are NaN */
-    /* in `pairs`: products of column pairs of each factor, ld elements a row */
+    /* only in the object `pairs`: products of column pairs of each factor, ld elements a row */
     double *pair[TS_MAX_ORDER];
-    double *part; /* sums of each row of the longest mode, in the layout of observed_kernel.h */
-    uint32_t *part_row; /* rows that these sums belong to */
-    double *errors;     /* TS_CELLS_ERRORS sums for each unit */
+    /* Gram matrix and right side of each row of the longest mode, in the layout of
+     * observed_kernel.h */
+    double *part;
+    uint32_t *part_row; /* numbers of the rows in `part` */
+    double *errors;     /* TS_CELLS_ERRORS sums for each unit (block of cells) */
 };
 
 struct ts_gpu_cells {
     struct ts_cells_shape shape;
     struct ts_gpu_cells_member member[TS_MAX_DEVICES];
-    uint32_t threads;      /* threads of the host that copy cells */
-    unsigned char *keep;   /* for each slab, 1 if it stays on a device */
-    uint64_t asked;        /* budget of a device in bytes; 0: none was given */
-    uint64_t y_kept;       /* the most rows of a member whose Y is kept */
+    uint32_t threads;    /* threads of the host that copy cells */
+    unsigned char *keep; /* for each slab, 1 if it stays on a device */
+    uint64_t asked;      /* budget of a device in bytes; 0: none was given */
+    /* the most rows of a member whose Y (cells times inner factors) is kept */
+    uint64_t y_kept;
     uint64_t most_rows;    /* the most rows of a member */
     uint64_t acc_elements; /* elements of acc for the mode that needs most */
-    /* the most rows of Y, with their parts, in scratch: at least a whole step */
+    /* the most rows of Y that scratch has room for, with their partial sums: at least a whole
+     * step */
     uint64_t y_rows;
-    uint64_t part_elements;  /* elements for the sums of steps in scratch */
-    uint64_t piece_elements; /* elements of W of pieces, which use the same scratch memory */
+    uint64_t part_elements;  /* elements for the sums of steps (ranges of rows) in scratch */
+    uint64_t piece_elements; /* elements for W of ranges of rows, in the same scratch memory */
     /* page-locked buffers for cells converted to the device's type; NULL: cells are sent
      * unconverted */
     void *stage[TS_GPU_CELLS_HOLD];
     uint64_t stage_bytes;
     uint64_t version[TS_MAX_ORDER];
     struct ts_gpu_cells_made y_made, w_made;
-    /* for models of observed cells */
-    struct ts_gpu_cells *pairs; /* tables of pairs of columns; or NULL */
+    /* the members below are for models of observed cells */
+    struct ts_gpu_cells *pairs; /* the same for products of two columns of each factor; or NULL */
     uint32_t n_groups;          /* in `pairs`: number of groups of columns, shape.rank each */
     double mean;                /* the mean that the pass subtracts from values */
     /* cells that the pass holds out; y_made and w_made refer to this mean and these cells */
@@ -105,12 +114,15 @@ void ts_gpu_cells_free(struct ts_gpu *g);
  * advances *used. */
 void ts_gpu_cells_lay_out(const struct ts_gpu *g, struct ts_gpu_member *me, char *base,
                           uint64_t *used);
-/* Plans what stays on devices with `left` bytes on each, and sets store_bytes. */
+/* Plans which cells and which rows of Y stay on devices with `left` bytes on each, and sets
+ * store_bytes. */
 void ts_gpu_cells_plan(struct ts_gpu *g, uint64_t left);
 void ts_gpu_cells_store(struct ts_gpu *g, struct ts_gpu_member *me);
 uint64_t ts_gpu_cells_chunk_bytes(const struct ts_gpu *g); /* bytes of a chunk on a device */
-uint64_t ts_gpu_cells_y_bytes(const struct ts_gpu *g);     /* bytes of Y that a device keeps */
-double ts_gpu_cells_y_part(const struct ts_gpu *g);        /* part of the rows whose Y is kept */
+/* bytes of Y (cells times inner factors) that a device keeps */
+uint64_t ts_gpu_cells_y_bytes(const struct ts_gpu *g);
+/* the fraction of the rows whose Y is kept */
+double ts_gpu_cells_y_part(const struct ts_gpu *g);
 uint64_t ts_gpu_cells_host_bytes(const struct ts_backend_conf *conf);
 /* Whether cells are sent from the feed's memory, without conversion. */
 int ts_gpu_cells_direct(const struct ts_dense *d);
@@ -120,8 +132,8 @@ uint64_t ts_gpu_cells_steps(const struct ts_gpu_cells *c, const struct ts_cells_
 
 /* Computes from c->shape the sizes of a member's work memory. */
 void ts_gpu_cells_choose(struct ts_gpu_cells *c);
-/* Assigns the memory of one set of tables (columns, or pairs of columns), as
- * ts_gpu_cells_lay_out. */
+/* Assigns the memory of the tables of c (columns, or pairs of columns), as ts_gpu_cells_lay_out
+ * does for all tables. */
 void ts_gpu_cells_take(const struct ts_gpu *g, struct ts_gpu_cells *c, struct ts_gpu_member *me,
                        char *base, uint64_t *used);
 
@@ -132,13 +144,15 @@ struct ts_gpu_cells_block {
     uint64_t row, n_rows, col, n_cols, pitch;
 };
 
-/* A product that a pass computes. */
+/* A product that a pass computes: of the cells' values, or of ones for known cells. */
 struct ts_gpu_cells_work {
     /* the object whose tables are used: tables of columns, or of pairs of columns */
     struct ts_gpu_cells *cells;
     struct ts_cells_as as;
-    int rest; /* 1: the kept Y is valid and gathered, so only the other rows are computed */
-    /* for each member, the target with its factors */
+    /* 1: the kept Y (cells times inner factors) is valid and already added, so only other rows are
+     * computed */
+    int rest;
+    /* for each member, the target (the mode whose MTTKRP is computed) with its factors */
     struct ts_cells_target target[TS_MAX_DEVICES];
 };
 
@@ -151,7 +165,7 @@ struct ts_gpu_cells_job { /* a pass over cells */
                             const struct ts_gpu_cells_block *block);
     struct ts_gpu_cells_work work[2];
     uint32_t n_works;
-    int rest; /* 1: of the cells that stay, computes only rows whose Y is not kept */
+    int rest; /* 1: of the cells that stay, computes only rows whose Y (a product) is not kept */
 };
 
 int ts_gpu_cells_walk(struct ts_gpu_cells_job *j, struct ts_err *err);
@@ -162,8 +176,8 @@ int ts_gpu_cells_walk(struct ts_gpu_cells_job *j, struct ts_err *err);
 void ts_gpu_cells_changed(struct ts_gpu *g, uint32_t mode);
 /* Sets the held-out cells and the mean of a pass. To be called before the members' passes. */
 void ts_gpu_cells_begin(struct ts_gpu *g, const struct ts_gpu_request *ask);
-/* Computes the products of a pass, in `acc` of work[k].cells, complete on every member. Called by
- * all members; the targets of `work` may be unset. */
+/* Computes the products of a pass in `acc` of work[k].cells, where every member then has all of
+ * them. Called by all members; the targets of `work` may be unset. */
 int ts_gpu_cells_multiply(struct ts_gpu_pass *p, struct ts_gpu_pass *all,
                           const struct ts_gpu_cells_work *work, uint32_t n, struct ts_err *err);
 struct ts_cells_target ts_gpu_cells_target(const struct ts_gpu_pass *p,
@@ -178,8 +192,7 @@ int ts_gpu_cells_enqueue(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct 
 struct ts_cells_x ts_gpu_cells_part_of(const struct ts_cells_shape *s,
                                        const struct ts_gpu_cells_block *b, uint64_t row,
                                        uint64_t end, uint64_t col, uint64_t n);
-/* Computes the product of a pass in the args.out of each member, complete on every member. Called
- * by all members. */
+/* Computes the whole product of a pass in the args.out of each member. Called by all members. */
 int ts_gpu_cells_run(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts_err *err);
 
 /* ---- gpu_cells_unknown.c */

@@ -11,8 +11,8 @@
 #include "gpu/team/gpu_fail.h"
 #include "gpu/team/gpu_plan.h"
 
-/* Most bytes of each of the buffers between two kernels, unless one row or step needs more. With
- * smaller buffers, launches have too few thread blocks for a large GPU. */
+/* Most bytes of each of the buffers by which one kernel passes results to the next, unless one row
+ * or step needs more. With smaller buffers, launches have too few thread blocks for a large GPU. */
 #define Y_BYTES     (UINT64_C(128) << 20)
 #define PART_BYTES  (UINT64_C(32) << 20)
 #define PIECE_BYTES (UINT64_C(128) << 20)
@@ -84,7 +84,7 @@ uint64_t ts_gpu_cells_steps(const struct ts_gpu_cells *c, const struct ts_cells_
     return n > 0 ? n : 1;
 }
 
-/* Returns the elements of a row of Y, and of its partial sums, in scratch memory. */
+/* Returns the elements that a row of Y and its partial sums take in scratch memory. */
 static uint64_t y_elements(const struct ts_cells_shape *s)
 {
     const int parts = s->n_parts > 1 || s->chunk_cols < s->cols;
@@ -107,7 +107,7 @@ void ts_gpu_cells_choose(struct ts_gpu_cells *c)
             c->y_rows = more(c->y_rows, t.cut.step);
     }
     c->y_rows = less(c->y_rows, s->rows);
-    /* not more than all steps and pieces together need */
+    /* not more than the sums of all steps, and W of all pieces (both ranges of rows), need */
     c->part_elements = less(c->part_elements, more(s->rows, s->cols) * 3 * s->ld);
     c->piece_elements = piece * less(more(pieces, 1), ts_cells_step(&s->piece, s->rows));
 }
@@ -178,7 +178,8 @@ void ts_gpu_cells_lay_out(const struct ts_gpu *g, struct ts_gpu_member *me, char
     ts_gpu_cells_pairs_take(g, me, base, used);
 }
 
-/* Returns the number of rows of Y, in whole chunks, that a member can keep in `bytes` bytes. */
+/* Returns how many rows of Y (cells times inner factors), in whole chunks, a member can keep in
+ * `bytes` bytes. */
 static uint64_t y_rows_in(const struct ts_gpu_cells *c, uint64_t bytes)
 {
     const struct ts_cells_shape *s = &c->shape;
@@ -196,8 +197,9 @@ static uint64_t y_room(const struct ts_gpu *g, uint64_t all, uint64_t left)
     return g->cells->asked > 0 ? left : less(left, room);
 }
 
-/* Keeps all cells on the devices if they fit into `left` bytes, and as much of Y as fits then. If
- * cells have to be sent in each pass, Y comes first, because it saves passes. */
+/* Keeps all cells on the devices if they fit into `left` bytes, and as much of Y (the cells times
+ * the inner factors) as fits then. If cells have to be sent in each pass, Y comes first, because it
+ * saves passes. */
 void ts_gpu_cells_plan(struct ts_gpu *g, uint64_t left)
 {
     struct ts_gpu_cells *c = g->cells;

@@ -20,7 +20,8 @@
 /* most columns of a group of pairs: up to rank 32 all pairs, so cells are read once for both
  * products */
 #define MOST_COLUMNS 544u
-/* cells of a unit of errors: so many that its sums are small compared to them */
+/* cells of a unit (whose errors are summed together): so many that its sums take little memory
+ * compared to them */
 #define UNIT_CELLS (UINT64_C(1) << 16)
 #define UNIT_COLS  1024u
 #define FETCHED    4096u /* units (blocks of cells) whose errors are copied to the host at once */
@@ -167,7 +168,8 @@ static ts_gpu_error make_pairs(struct ts_gpu_pass *p, uint32_t first, uint32_t n
     return e;
 }
 
-/* Copies columns first .. first + n - 1 of a product to the sums of rows, from column `to` on. */
+/* Copies columns first .. first + n - 1 of a product to the sums of rows (Gram matrices and right
+ * sides), from column `to` on. */
 static ts_gpu_error put_columns(struct ts_gpu_pass *p, const struct ts_gpu_cells *c, uint32_t to,
                                 uint32_t first, uint32_t n)
 {
@@ -179,8 +181,8 @@ static ts_gpu_error put_columns(struct ts_gpu_pass *p, const struct ts_gpu_cells
                          p->me->dense);
 }
 
-/* Copies pairs first .. first + n - 1 to the sums of rows. In these sums, the right side m follows
- * the last pair, and then the count of cells. */
+/* Copies the sums over column pairs first .. first + n - 1 to the sums of rows. In these, the right
+ * side m follows the last pair, and then the count of cells. */
 static ts_gpu_error put_pairs(struct ts_gpu_pass *p, uint32_t first, uint32_t n)
 {
     const struct ts_gpu_cells *pairs = p->g->cells->pairs;
@@ -194,7 +196,8 @@ static ts_gpu_error put_pairs(struct ts_gpu_pass *p, uint32_t first, uint32_t n)
     return e;
 }
 
-/* Waits until all members have finished a group, whose memory the next group overwrites. */
+/* Waits until all members have finished a group of column pairs, whose memory the next group
+ * overwrites. */
 static int end_group(struct ts_gpu_pass *p, struct ts_err *err)
 {
     const ts_gpu_error e = cudaEventRecord(p->me->over, p->me->dense);
@@ -203,7 +206,7 @@ static int end_group(struct ts_gpu_pass *p, struct ts_err *err)
     return rc == 0 ? ts_gpu_team_barrier(p->g, err) : rc;
 }
 
-/* Computes a group of pairs and, with the first group, the product of the values. */
+/* Computes a group of column pairs and, with the first group, the product of the values. */
 static int add_group(struct ts_gpu_pass *p, struct ts_gpu_pass *all, uint32_t group,
                      struct ts_err *err)
 {

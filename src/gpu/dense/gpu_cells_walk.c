@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Makes a pass over the cells of a dense tensor: cells that stay on a device are computed on first.
  * The other slabs are sent as the feed lends them, and a chunk is computed on once all its slabs
- * were copied. In this order, -> is the order within a stream, => a wait for an event:
+ * were copied. In this picture, -> is the order within a stream, => a wait for an event:
  *
  *   [copy]   slot's last kernel => slab -> slab ... of a chunk -> the next chunk
  *   [dense]  the chunk's last copy => its kernels
@@ -64,7 +64,8 @@ static int wait_for_marks(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_
     return rc;
 }
 
-/* Enqueues the computation on a block, which is on the device once the stream gets there. */
+/* Enqueues the computation on a block of cells. The block's copy to the device ends before the
+ * stream reaches this computation. */
 static ts_gpu_error compute(struct ts_gpu_cells_job *j, struct ts_gpu_member *me,
                             const struct ts_gpu_cells_block *block, const char *what)
 {
@@ -93,7 +94,7 @@ static ts_gpu_error compute_kept(struct ts_gpu_cells_job *j, struct ts_gpu_membe
 
 /* ---- slabs */
 
-/* Converts a slab into a buffer of `stage`. */
+/* Converts the cells of a slab to the device's type, into a page-locked buffer. */
 static void convert(const struct ts_gpu_cells *c, const struct ts_slab_view *v, void *to)
 {
     ts_dense_get_all(c->shape.dense, v->cells, v->part.rows * v->part.cols, c->shape.narrow,

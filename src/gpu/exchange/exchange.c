@@ -112,8 +112,8 @@ static int open_nccl(struct ts_exchange *x, struct ts_err *err)
 #endif
 }
 
-/* For one process: chooses the way for `kind`. AUTO takes what the machine supports. direct: all
- * devices reach each other's memory. */
+/* For one process: chooses the way to exchange for `kind`. AUTO takes what the machine supports.
+ * direct: all devices reach each other's memory. */
 static int choose_way(struct ts_exchange *x, enum ts_exchange_kind kind, int direct,
                       struct ts_err *err)
 {
@@ -140,10 +140,10 @@ static int choose_way(struct ts_exchange *x, enum ts_exchange_kind kind, int dir
     return open_way(x, &ts_exchange_copy, err);
 }
 
-/* The message that each process sends to all others while a way is chosen. */
+/* The message that each process sends to all others while a way to exchange is chosen. */
 struct word {
     int kind; /* the kind of exchange that was asked for */
-    int rc;   /* the result of its attempt */
+    int rc;   /* the result of this process's attempt to open it */
     char text[256];
 };
 
@@ -204,7 +204,7 @@ static int open_nccl_among(struct ts_exchange *x, enum ts_exchange_kind kind, st
     return failed == NULL ? 0 : ts_fail(why, failed->rc, "%s", failed->text);
 }
 
-/* For several processes: chooses a way. All processes decide alike, from the same messages. */
+/* For several processes: chooses the way to exchange. All decide alike, from the same messages. */
 static int choose_among(struct ts_exchange *x, enum ts_exchange_kind kind, int shared,
                         struct word *words, struct ts_err *err)
 {
@@ -271,7 +271,7 @@ static struct ts_exchange *make(const struct ts_exchange_conf *conf, uint32_t n_
     return x;
 }
 
-/* Makes the events and chooses the way. Changes the current device. */
+/* Makes the events, and chooses the way to exchange. Changes the current device. */
 static int prepare(struct ts_exchange *x, const struct ts_exchange_conf *conf, struct ts_err *err)
 {
     const int direct = enable_peers(x->device + x->first, x->n_here, x->stop);
@@ -373,10 +373,10 @@ int ts_exchange_gather(struct ts_exchange *x, uint32_t rank, void *const base[],
     return rc;
 }
 
-/* If gathers push (COPY), this replica is complete once the gathers of all ranks are done,
- * otherwise once the rank's own gather is. A rank that is ahead may have recorded the event of its
- * next gather already. Then the stream waits longer than necessary, but never for itself, since an
- * event covers only work that was enqueued before it. */
+/* If each rank writes to all replicas (COPY), this replica is complete once the gathers of all
+ * ranks are done, otherwise once the rank's own gather is. A rank that is ahead may have recorded
+ * the event of its next gather already. Then the stream waits longer than necessary, but never for
+ * itself, since an event covers only work that was enqueued before it. */
 int ts_exchange_join(struct ts_exchange *x, uint32_t rank, ts_gpu_stream stream, struct ts_err *err)
 {
     ts_gpu_error e = cudaSuccess;

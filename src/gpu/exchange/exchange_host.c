@@ -20,7 +20,7 @@ struct way {
     pthread_mutex_t lock;
     pthread_cond_t all_here;
     uint32_t n_waiting; /* ranks of this process that wait at the barrier */
-    uint64_t turn;      /* number of barriers passed */
+    uint64_t turn;      /* number of times that all ranks have passed the barrier */
     char *buffer;       /* page-locked: room for x->n windows */
     uint64_t window;    /* the most bytes of one rank's spans in a round */
 };

@@ -43,7 +43,7 @@
 
 static struct {
     pthread_once_t once;
-    int code; /* 0 once the library is loaded */
+    int code; /* 0 once the library is loaded, or the failure of loading it */
     char why[400];
 #define MEMBER(name) __typeof__(&nccl##name) name;
     FUNCTIONS(MEMBER)

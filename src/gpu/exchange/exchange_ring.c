@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* Smallest number of bytes of a round. A round of fewer bytes takes about as long as an empty
- * one. */
+/* Smallest number of bytes that a rank sends in a round. A round of fewer bytes takes about as long
+ * as an empty one. */
 #define LEAST_QUANTUM (UINT64_C(1) << 20)
 #define ALIGN         512 /* pieces begin at multiples of this many bytes if spans do */
 
@@ -20,8 +20,8 @@ static uint32_t last_rank(uint32_t rank, uint32_t n)
     return rank == 0 ? n - 1 : rank - 1;
 }
 
-/* Returns the most bytes of a round. Parts of nearly equal size are sent whole, so that no short
- * round is left at the end. */
+/* Returns the most bytes that a rank sends in a round. Parts (the spans of one rank) of nearly
+ * equal size are sent whole, so that no short round is left at the end. */
 static uint64_t choose_quantum(const uint64_t *part_bytes, uint32_t n)
 {
     uint64_t most = 0, total = 0, quantum;
@@ -66,7 +66,7 @@ int ts_exchange_ring_round(struct ts_exchange_ring *r)
         const uint64_t all = total - r->part_bytes[next_rank(i, r->n)];
         uint64_t here = r->part_bytes[i] + r->before[last_rank(i, r->n)];
         if (here > all)
-            here = all; /* the other bytes are the spans of r + 1 itself */
+            here = all; /* the other bytes are the spans of the receiving rank itself */
         if (here > r->before[i] + r->quantum)
             here = r->before[i] + r->quantum;
         r->sent[i] = here;

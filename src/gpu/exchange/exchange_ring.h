@@ -36,7 +36,8 @@ struct ts_exchange_ring {
     uint64_t quantum;
     /* sent, before: bytes that each link had sent after, and before, this round */
     uint64_t *part_bytes, *sent, *before;
-    struct ts_exchange_cursor out, in; /* the links rank -> rank + 1 and rank - 1 -> rank */
+    /* positions of the links rank -> rank + 1 and rank - 1 -> rank */
+    struct ts_exchange_cursor out, in;
 };
 
 /* Starts the plan of one rank. scratch: 3 n elements, used until the plan ends. */

@@ -2,7 +2,7 @@
 /* gpu_calls.h - the functions that the GPU part calls when it is a shared object.
  *
  * The shared object has no copies of these functions, so their state exists once in a process.
- * engine/gpu_part_open.c fills the table.
+ * engine/gpu_part_open.c fills the table of their addresses.
  */
 #ifndef TS_GPU_GPU_CALLS_H
 #define TS_GPU_GPU_CALLS_H

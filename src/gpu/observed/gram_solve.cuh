@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gram_solve.cuh - a warp solves S a = m for a row, with S in shared memory. S has 8 C columns, at
- * most 32.
+/* gram_solve.cuh - a warp solves S a = m for a row a, with its Gram matrix S in shared memory and m
+ * as right side. S has 8 C columns, at most 32.
  *
  * Rows of S are `stride` elements apart, and only the upper triangle is stored. S = U' U is
  * factored in place in panels of 8 rows. Tensor cores subtract the products of earlier rows from a
@@ -26,7 +26,7 @@ template <int C> struct gram_square {
     static constexpr int elements = (columns + 2) * stride;
 };
 
-/* Subtracts from a panel the products of the rows before it. */
+/* Subtracts from a panel (8 rows of S) the products of the rows of U before it. */
 template <int C> static __device__ inline void update_panel(double *s, int panel, uint32_t lane)
 {
     constexpr int stride = gram_square<C>::stride;
@@ -95,8 +95,8 @@ static __device__ inline double solve_gram(double *s, double m, double diagonal,
 
 /* Finds the best row within the bounds by block principal pivoting (cpu/rows/bounded_row.h),
  * starting at a, the solution of S a = m. Returns whether it was found; then it is in a. copy: all
- * of S; s: memory for another matrix. It is not found if S of the free entries is not positive
- * definite. */
+ * of S; s: memory for another matrix. It is not found if S of the free entries (those not fixed at
+ * a bound) is not positive definite. */
 template <int C>
 static __device__ inline bool pivot_gram(double *s, const double *copy, double m, double &a,
                                          double cut, uint32_t rank, double lower, double upper,
@@ -111,7 +111,9 @@ static __device__ inline bool pivot_gram(double *s, const double *copy, double m
     a = lane < rank ? a : 0.0;
 #pragma unroll 1
     for (int k = 0; k < 100; k++) {
-        if (k > 0) { /* S of the free entries, with 1 on the diagonal for the other entries */
+        if (k > 0) {
+            /* S of the free entries (those not fixed at a bound), with 1 on the diagonal for the
+             * other entries */
             const bool mine = free >> lane & 1;
             double right = m;
             for (uint32_t left = ~free & all; left != 0; left &= left - 1) {
@@ -163,7 +165,7 @@ static __device__ inline bool pivot_gram(double *s, const double *copy, double m
 }
 
 /* Finds the best row within the bounds by coordinate descent, starting at a, clamped to the bounds.
- * s is all of S. */
+ * s has S, above and below the diagonal. */
 template <int C>
 static __device__ inline double descend_gram(const double *s, double m, double a, uint32_t rank,
                                              double lower, double upper, double tolerance,

@@ -19,7 +19,8 @@
 
 #include "gpu/rows/tensor_core.cuh"
 
-/* The numbers of single tiles and of pairs of tiles, and the tiles (a, b) of each of them. */
+/* The numbers of single tiles and of pairs of tiles of S that a warp sums, and the tiles (a, b) of
+ * each of them. */
 template <int C> struct gram_shape {
     static constexpr int tiles = (C + 1) / 2, pairs = C == 4 ? 4 : C / 2;
     __host__ __device__ static constexpr int tile(int i) { return C == 1 ? 0 : 2 * i + 1; }
@@ -42,12 +43,14 @@ static __host__ __device__ inline gram_place place_of(int a, int b, int k, uint3
     return { row < column ? row : column, row < column ? column : row, tile != b || row <= column };
 }
 
-/* The sums of one row. COUNT: the type of `count`, an integer if each cell counts once, or double
- * for weights. */
+/* The Gram matrix, the right side and the count of one row. COUNT: the type of `count`, an integer
+ * if each cell counts once, or double for weights. */
 template <int C, class COUNT = uint32_t> struct gram_sum {
     typedef gram_shape<C> shape;
     double tile[shape::tiles][2], pair[shape::pairs > 0 ? shape::pairs : 1][4];
-    double m[C]; /* the right side: sums over nonzeros t, t + 4, ...; the total is the sum over t */
+    /* the right side: in lane (g, t), sums over nonzeros t, t + 4, ...; the total is the sum over
+     * t */
+    double m[C];
     /* number of nonzeros, the same in all lanes; with weights, their sum over nonzeros t, t + 4,
      * ... */
     COUNT count;
@@ -68,7 +71,8 @@ template <int C, class COUNT = uint32_t> struct gram_sum {
         count = 0;
     }
 
-    /* Adds the products of 8 nonzeros. */
+    /* Adds 8 nonzeros to the sums of the row: the products p at nonzero t in `near`, and at t + 4
+     * in `far`. */
     __device__ inline void add(const double (&near)[C], const double (&far)[C])
     {
 #pragma unroll
@@ -86,7 +90,7 @@ template <int C, class COUNT = uint32_t> struct gram_sum {
         }
     }
 
-    /* s[a][b][e] := entry (C g + a, C (2 t + e) + b), for a >= b. */
+    /* s[a][b][e] := entry (C g + a, C (2 t + e) + b) of S, for a >= b, in lane (g, t). */
     __device__ inline void tiles(double (&s)[C][C][2]) const
     {
 #pragma unroll
@@ -102,7 +106,7 @@ template <int C, class COUNT = uint32_t> struct gram_sum {
         }
     }
 
-    /* Calls f(place, value) for each entry of the upper triangle that the lane holds. */
+    /* Calls f(place, value) for each entry of the upper triangle of S that the lane holds. */
     template <class F> __device__ inline void each(uint32_t lane, const F &f) const
     {
 #pragma unroll

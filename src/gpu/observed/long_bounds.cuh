@@ -2,7 +2,7 @@
 /* long_bounds.cuh - the best row within bounds, for a system in device memory (long_system.cuh):
  * block principal pivoting, or coordinate descent.
  *
- *   owner    memory of a place
+ *   owner    memory of a place (work area of a row)
  *   threads  all threads of a thread block call together
  *   errors   none */
 #ifndef TS_GPU_LONG_BOUNDS_CUH
@@ -37,8 +37,8 @@ static __device__ inline void subtract_long(const long_memory &w, uint32_t rank,
     __syncthreads();
 }
 
-/* Coordinate descent from w.a, clamped to the bounds, until it converges. y (n entries) holds m - S
- * a. All threads call and take the same steps. */
+/* Coordinate descent from w.a, clamped to the bounds, until it converges. y (n entries) holds the
+ * residual m - S a. All threads call and take the same steps. */
 static __device__ inline void descend_long(const long_memory &w, const ts_gpu_observed &o,
                                            double tolerance, double *y)
 {
@@ -72,9 +72,10 @@ static __device__ inline void descend_long(const long_memory &w, const ts_gpu_ob
     __syncthreads();
 }
 
-/* The memory of pivoting, which overwrites P. left: m minus S times the fixed entries; fixed: a,
- * with 0 for free entries; entry: the numbers of the free entries, ascending. The matrix of the
- * free entries is factored in the upper triangle of S. */
+/* The memory of pivoting, which overwrites P. An entry of the row is free if it is not fixed at a
+ * bound. left: m minus S times the fixed entries; fixed: a, with 0 for free entries; entry: the
+ * numbers of the free entries, ascending. The matrix of the free entries is factored in the upper
+ * triangle of S. */
 struct pivot_memory {
     double *left, *fixed;
     uint32_t *entry;
@@ -90,8 +91,8 @@ struct pivot_memory {
     }
 };
 
-/* Copies tile (i, j) of the matrix of the n free entries from the lower triangle of S. Called by
- * one warp. */
+/* Copies tile (i, j) of the matrix of the n free entries (those not fixed at a bound) from the
+ * lower triangle of S. Called by one warp. */
 static __device__ inline void copy_free_tile(const long_memory &w, const pivot_memory &p,
                                              uint32_t n, uint32_t i, uint32_t j)
 {
@@ -110,8 +111,8 @@ static __device__ inline void copy_free_tile(const long_memory &w, const pivot_m
     }
 }
 
-/* Solves for the n free entries while the others keep their values. Returns whether no column was
- * left out. All threads call. */
+/* Solves for the n free entries (those not fixed at a bound) while the others keep their values.
+ * Returns whether no column was left out as mere rounding. All threads call. */
 static __device__ inline bool solve_free(const long_memory &w, const pivot_memory &p, uint32_t rank,
                                          uint32_t n, double cut, diagonal_tile &tile)
 {
@@ -139,18 +140,18 @@ static __device__ inline bool solve_free(const long_memory &w, const pivot_memor
     return __syncthreads_and(whole);
 }
 
-/* The sides of entries, in the lanes of the first warp: bit c of a lane belongs to entry lane + 32
- * c. free: the entry is not fixed at a bound; at_upper: it is fixed at the upper one. Others are
- * fixed at the lower one. */
+/* Whether each entry of the row is free or fixed at a bound, in the lanes of the first warp: bit c
+ * of a lane belongs to entry lane + 32 c. free: the entry is not fixed; at_upper: it is fixed at
+ * the upper bound. Other entries are fixed at the lower bound. */
 struct long_sides {
     uint64_t free, at_upper;
     uint32_t least, spare;
     static_assert(TS_OBSERVED_LONG_MOST <= 32 * 64, "a lane has a bit for each of its entries");
 };
 
-/* Changes the side of entries that are on the wrong one (cpu/rows/bounded_row.h), and sets entries
- * that stop being free to their bounds. Returns the number of wrong entries. Called by the first
- * warp. */
+/* Frees entries, or fixes them at a bound, where their present state is wrong
+ * (cpu/rows/bounded_row.h), and sets entries that stop being free to their bounds. Returns the
+ * number of wrong entries. Called by the first warp. */
 static __device__ inline uint32_t change_sides(const long_memory &w, const ts_gpu_observed &o,
                                                const double *left, double tolerance, uint32_t lane,
                                                long_sides &side)
@@ -189,8 +190,8 @@ static __device__ inline uint32_t change_sides(const long_memory &w, const ts_gp
     return number;
 }
 
-/* Writes the list of free entries and the values of the others. Returns the number of free entries.
- * Called by the first warp. */
+/* Writes the list of free entries (those not fixed at a bound) and the values of the others.
+ * Returns the number of free entries. Called by the first warp. */
 static __device__ inline uint32_t list_free(const long_memory &w, const pivot_memory &p,
                                             uint32_t rank, uint32_t lane, uint64_t free)
 {

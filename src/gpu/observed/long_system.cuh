@@ -60,7 +60,7 @@ struct long_memory {
 };
 
 /* Waits for a free place (memory for one system) and returns its number. Thread blocks that have a
- * place do not wait for others, so a place becomes free. */
+ * place do not wait for other thread blocks, so a place becomes free. */
 static __device__ inline uint32_t claim_place(const ts_gpu_observed &o)
 {
     __shared__ uint32_t mine;
@@ -89,8 +89,8 @@ static __device__ inline void give_place_back(const ts_gpu_observed &o, uint32_t
 /* ------------------------------------------------------------------ products */
 
 /* Adds to tile (i, j) of c: sign times the sum over k < n_k, a multiple of 4, of a(k, row) a(k,
- * column). Entry a(k, i) is at k * k_step + i * i_step. begin: c counts as 0 before. For a tile on
- * the diagonal, only the upper triangle is stored. Called by one warp. */
+ * column). Entry a(k, i) is at k * k_step + i * i_step. begin: c is taken as 0 before. For a tile
+ * on the diagonal, only the upper triangle is stored. Called by one warp. */
 static __device__ inline void add_tile(const double *a, uint32_t k_step, uint32_t i_step,
                                        uint32_t n_k, double sign, bool begin, uint32_t i,
                                        uint32_t j, double *c, uint32_t stride)

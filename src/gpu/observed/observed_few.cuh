@@ -24,8 +24,8 @@ static __device__ inline uint32_t last_of(uint32_t bits, uint32_t i)
     return bits != 0 ? __ffs(bits) - 1 : 7;
 }
 
-/* Solves for several rows, from `first` on, whose nonzeros are exactly the n from position pos on.
- * Bit q of ends: a row ends after nonzero q. */
+/* Solves for several rows, from `first` on, whose nonzeros are exactly the n from position pos of
+ * the decoded block on. Bit q of ends: a row ends after nonzero q. */
 template <class T, int C, int NL, class WEIGHTS>
 static __device__ inline void
 solve_short(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const warp_memory<T, LANES, NL> &mem,
@@ -88,8 +88,9 @@ solve_short(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const warp_memory<
             y = g == k ? yk : y - (k % 2 == 0 ? c0 : c1) * yk;
         }
     }
-    /* a = P' y for each row, as a product of tiles M P: row i of M has y at the nonzeros of the
-     * i-th row, and 0 elsewhere. */
+    /* a = P' y for each row, where row k of P is the product of the other factors' rows at nonzero
+     * k. It is computed as a product of tiles M P: row i of M has y at the nonzeros of the i-th
+     * row, and 0 elsewhere. */
     __syncwarp();
     const uint32_t of_row = __popc(ends & below(g)), rows = __popc(ends);
     double m[2], square = 0;
@@ -142,7 +143,7 @@ static __device__ inline void solve_some(const ts_gpu_mttkrp &p, const ts_gpu_ob
     const typename WEIGHTS::count count = weights.of(kept, pos);
     const double weight = o.by_count ? count : 1.0, cut = cut_of_few(o);
     double x[2][8], both[4] = { 0, 0, 0, 0 }, s[2][2][2], r[2][2], least[2], y[2], a[8];
-    /* nonzero 8 u + g, its columns 4 t .. 4 t + 3 and 16 + 4 t .. 16 + 4 t + 3 */
+    /* of nonzero 8 u + g, loads columns 4 t .. 4 t + 3 and 16 + 4 t .. 16 + 4 t + 3 */
 #pragma unroll
     for (uint32_t u = 0; u < 2; u++) {
         const uint32_t q = 8 * u + g, at = spread<LANES>::at(pos + min(q, n - 1));

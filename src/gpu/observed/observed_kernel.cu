@@ -93,8 +93,8 @@ static __device__ inline double masked(double x, uint32_t mask)
     return mask != 0 ? x : 0.0;
 }
 
-/* Adds 8 nonzeros. Bit k of `on`: nonzero k counts; whole: all lanes have columns. Usually all
- * nonzeros count, and as all lanes know that, nothing is masked. */
+/* Adds 8 nonzeros to the sums of their row. Bit k of `on`: nonzero k counts; whole: all lanes have
+ * columns. Usually all nonzeros count, and as all lanes know that, nothing is masked. */
 template <class T, int C, class COUNT>
 static __device__ inline void add_eight(T (&x)[2][C], const T (&value)[2], uint32_t on, uint32_t t,
                                         bool active, bool whole, gram_sum<C, COUNT> &sum)
@@ -133,7 +133,8 @@ template <class X> static __device__ inline X opaque(X x)
     return x;
 }
 
-/* Adds the nonzeros at positions pos .. end - 1, all of one row, of a block of n nonzeros. */
+/* Adds to `sum` the nonzeros at positions pos .. end - 1, all of one row, of a block of n
+ * nonzeros. */
 template <class T, int C, int NL, class WEIGHTS>
 static __device__ inline void
 add_nonzeros(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, NL> &mem, const own_memory<C> &own,
@@ -207,7 +208,7 @@ template <int C, class COUNT> struct unit_rows {
 };
 
 /* Ends the current row: solves for it or, if it is the first row of the unit, stores its sums as a
- * part, since the row may have begun in an earlier unit. */
+ * part (partial sums), since the row may have begun in an earlier unit. */
 template <class T, int C, class WEIGHTS>
 static __device__ inline void end_row(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
                                       const own_memory<C> &own, const WEIGHTS &weights, bool plain,
@@ -238,7 +239,7 @@ static __device__ inline uint32_t row_end(const uint32_t *begins, uint32_t pos, 
     return n;
 }
 
-/* Adds the nonzeros of a block to their rows. closed: a row ends with the block. */
+/* Adds the nonzeros of a block to the sums of their rows. closed: a row ends with the block. */
 template <class T, int C, int NL, class WEIGHTS>
 static __device__ inline void
 take_rows(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const warp_memory<T, LANES, NL> &mem,
@@ -254,7 +255,7 @@ take_rows(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const warp_memory<T,
         if (!r.open && together && (ends & below(SHORT)) != 0) {
             const uint32_t some = 32 - __clz(ends & below(SHORT));
             solve_short(p, o, mem, own, weights, pos, some, ends & below(some), r.row, lane);
-            /* the sums are 0 already; clearing them again saves registers meanwhile */
+            /* the sums are 0 already; clearing them here frees their registers until now */
             r.sum.clear();
             r.row += __popc(ends & below(some));
             pos += some;
@@ -279,7 +280,8 @@ take_rows(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const warp_memory<T,
     }
 }
 
-/* out(i, :) = the row a that solves (S + l2 I) a = m, for each row inside a unit
+/* out(i, :) = the row a that solves (S + l2 I) a = m (S: its Gram matrix), for each row inside a
+ * unit
  *
  *   launch  grid (units of the launch), thread blocks of one warp: units with many rows take long,
  *           and a block of four warps would occupy a multiprocessor until the last warp is done
@@ -344,8 +346,8 @@ __global__ void __launch_bounds__(32, RESIDENT)
 
 enum { BATCH = 4 }; /* parts (partial sums of a row) that are loaded at once */
 
-/* Unpacks the Gram matrix S from the part in own.copy to own.s, and returns entry `lane` of the
- * right side m. */
+/* Unpacks the Gram matrix S from the part (partial sums of a row) in own.copy to own.s, and returns
+ * entry `lane` of the right side m. */
 template <int C>
 static __device__ inline double unpack_part(const own_memory<C> &own, uint32_t rank, uint32_t lane)
 {
@@ -425,8 +427,8 @@ fold_row(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const own_memory<C> &
     solve_row<T>(p, o, own, row, m, count, lane);
 }
 
-/* Adds the parts (partial sums of rows) of units inside a shard, and solves for the rows. A warp
- * for each unit of the launch. */
+/* Adds the parts (partial sums of rows) of units (a warp's range of nonzeros each) inside a shard,
+ * and solves for the rows. A warp for each unit of the launch. */
 template <class T, int C>
 __global__ void __launch_bounds__(32 * WARPS, 2)
     fold_units(const __grid_constant__ ts_gpu_mttkrp p, const __grid_constant__ ts_gpu_observed o,
@@ -445,8 +447,8 @@ __global__ void __launch_bounds__(32 * WARPS, 2)
                        ends != NULL ? ends + 2 * shard.number * size : NULL, lane);
 }
 
-/* Adds the parts of the first and last rows of shards, and solves for the rows. A warp for each
- * part. */
+/* Adds the parts (partial sums) of the first and last rows of shards, and solves for these rows. A
+ * warp for each part. */
 template <class T, int C>
 __global__ void __launch_bounds__(32)
     fold_ends(const __grid_constant__ ts_gpu_mttkrp p, const __grid_constant__ ts_gpu_observed o,

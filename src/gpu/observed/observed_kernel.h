@@ -40,10 +40,15 @@ struct ts_gpu_observed {
     int by_count;
     double l2, mean, lower, upper;
     struct ts_hold_out hold_out;
-    uint8_t level[TS_MAX_ORDER]; /* level of each mode in the mode copy */
-    double *part; /* 2 parts for each unit of the mode copy; NULL for long rows (observed_long.h) */
-    double *ends; /* parts of the first and last row of each shard of the mode, or NULL */
-    double *place; /* n_places areas of ts_observed_long_bytes bytes, with a lock each */
+    /* level of each mode in the mode copy (the nonzeros sorted for one mode) */
+    uint8_t level[TS_MAX_ORDER];
+    /* 2 parts (partial sums) for each unit (a warp's nonzeros) of the mode copy; NULL for long rows
+     * (observed_long.h) */
+    double *part;
+    /* parts (partial sums) of the first and last row of each shard of the mode, or NULL */
+    double *ends;
+    /* n_places work areas for long rows, of ts_observed_long_bytes bytes and with a lock each */
+    double *place;
     uint32_t *lock, n_places;
     double *size; /* for each row: its part of the member `size` of struct ts_row_sums */
 };
@@ -65,20 +70,21 @@ TS_ANYWHERE static inline uint64_t ts_observed_part(uint32_t rank)
     return rank * (rank + UINT64_C(1)) / 2 + rank + 1;
 }
 
-/* Solves for the rows of the launch's shards, to args->out, and stores parts. args->edge_row (2 for
- * each unit of the mode copy) gets the rows of the parts. */
+/* Solves for the rows of the launch's shards, to args->out, and stores parts (partial sums of
+ * rows). args->edge_row (2 for each unit of the mode copy) gets the number of the row that each
+ * part belongs to. */
 ts_gpu_error ts_observed_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
                                 const struct ts_gpu_observed *o, ts_gpu_stream stream);
 
-/* Adds the parts of each shard of the launch. Rows inside the shard are solved for; the sums of its
- * first and last row go to parts 2 * number and 2 * number + 1 of `ends`. ends NULL: the shard is
- * the only one, and all its rows are solved for. */
+/* Adds the parts (partial sums of rows) of each shard of the launch. Rows inside the shard are
+ * solved for; the sums of its first and last row go to parts 2 * number and 2 * number + 1 of
+ * `ends`. ends NULL: the shard is the only one, and all its rows are solved for. */
 ts_gpu_error ts_observed_fold_shards(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
                                      const struct ts_gpu_observed *o, double *ends,
                                      ts_gpu_stream stream);
 
-/* Adds parts 2 s and 2 s + 1 of all shards s of the mode, which belong to rows edge_row[2 s] and
- * edge_row[2 s + 1], and solves for these rows. */
+/* Adds parts (partial sums) 2 s and 2 s + 1 of all shards s of the mode, which belong to rows
+ * edge_row[2 s] and edge_row[2 s + 1], and solves for these rows. */
 ts_gpu_error ts_observed_fold(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
                               const struct ts_gpu_observed *o, uint64_t n_shards,
                               const double *ends, const uint32_t *edge_row, ts_gpu_stream stream);

@@ -2,10 +2,11 @@
 /* Solves for rows of observed cells whose Gram matrices S are in device memory. A thread block
  * takes one share after another, and solves for the rows that begin in it.
  *
- * The products p of up to BATCH nonzeros of a row are the rows of P, and the values x an additional
- * column. So [P x]' [P x] contains S and m. S is factored in place into U' U in blocks of 32
- * columns, which turns m into U'^-1 m. Tensor cores compute the products of P and of blocks of U in
- * tiles of 32 x 32, one warp each. The order of all sums depends on the row alone.
+ * The products p of the other factors' rows at up to BATCH nonzeros of a row are the rows of P, and
+ * the values x an additional column. So [P x]' [P x] contains S and the right side m. S is factored
+ * in place into U' U in blocks of 32 columns, which turns m into U'^-1 m. Tensor cores compute the
+ * products of P and of blocks of U in tiles of 32 x 32, one warp each. The order of all sums
+ * depends on the row alone.
  *
  * Rows within bounds are found by block principal pivoting (cpu/rows/bounded_row.h). The lower
  * triangle keeps S meanwhile. The matrix of the free entries is copied from there to the upper
@@ -78,8 +79,8 @@ static __device__ inline void solve_long(const ts_gpu_mttkrp &p, const ts_gpu_ob
     store_long<T>(p, o, w, row, count);
 }
 
-/* Solves for a row of q nonzeros, whose products and values are in w.p: (P P' + l2 I) y = x, a = P'
- * y. All threads call. */
+/* Solves for a row a of q nonzeros by (P P' + l2 I) y = x and a = P' y. w.p has P (the products of
+ * the nonzeros) and x (their values). All threads call. */
 template <class T>
 static __device__ inline void solve_few(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
                                         const long_memory &w, uint32_t row, uint32_t q,
@@ -110,7 +111,8 @@ static __device__ inline void solve_few(const ts_gpu_mttkrp &p, const ts_gpu_obs
     store_long<T>(p, o, w, row, count);
 }
 
-/* Stores S, m and the count as a part (partial sums of a row). All threads call. */
+/* Stores the Gram matrix S, the right side m and the count as a part (partial sums of a row). All
+ * threads call. */
 static __device__ inline void pack_long(const long_memory &w, uint32_t rank, double count,
                                         double *to)
 {
@@ -129,7 +131,7 @@ static __device__ inline void pack_long(const long_memory &w, uint32_t rank, dou
 /* ------------------------------------------------------------------ sums */
 
 /* The state of the current row, the same in all threads. q: number of its nonzeros whose products
- * are in P; summed: S contains the nonzeros before them. */
+ * are in P (w.p) but not yet in S; summed: S contains the nonzeros before these. */
 struct long_row {
     uint32_t q;
     bool summed;
@@ -145,7 +147,8 @@ static __device__ inline void fill_up(const long_memory &w, uint32_t q, uint32_t
     __syncthreads();
 }
 
-/* Adds the nonzeros whose products are in P to S and m, and empties P. */
+/* Adds the nonzeros whose products are in P to the Gram matrix S and the right side m, and empties
+ * P. */
 static __device__ inline void sum_batch(const long_memory &w, long_row &r)
 {
     fill_up(w, r.q, 4);
@@ -155,8 +158,8 @@ static __device__ inline void sum_batch(const long_memory &w, long_row &r)
     r.q = 0;
 }
 
-/* Adds the nonzeros at positions pos .. end - 1 of a block to the current row. A nonzero that is
- * not kept gets a row of zeros in P. */
+/* Adds the nonzeros at positions pos .. end - 1 of a block to the current row. A nonzero that does
+ * not count (its bit in `kept` is 0) gets a row of zeros in P. */
 template <class T, class WEIGHTS>
 static __device__ inline void add_long(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, 0> &mem,
                                        const WEIGHTS &weights, const uint32_t *kept, uint32_t pos,
@@ -194,8 +197,9 @@ static __device__ inline void add_long(const ts_gpu_mttkrp &p, const warp_memory
     }
 }
 
-/* Ends the current row. at_end: the row may continue in another shard. It is then solved for from S
- * and m, like a sum of several parts. part: where its sums are stored instead, or NULL. */
+/* Ends the current row. at_end: the row may continue in another shard. It is then solved for from
+ * its Gram matrix S and right side m, like a sum of several parts. part: where its sums are stored
+ * instead, or NULL. */
 template <class T>
 static __device__ inline void end_long(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
                                        const long_memory &w, uint32_t row, bool at_end,
@@ -273,7 +277,8 @@ take_share(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const ts_gpu_shard 
     __syncthreads();
 }
 
-/* out(i, :) = the row a that solves (S + l2 I) a = m, for each row
+/* out(i, :) = the row a that solves (S + l2 I) a = m, for each row with Gram matrix S and right
+ * side m
  *
  *   launch  as many thread blocks as there are shares or places, whichever are fewer; block b of n
  *           takes a place and the shares b, b + n, ...
@@ -307,8 +312,8 @@ __global__ void __launch_bounds__(THREADS, 1)
 
 /* ------------------------------------------------------------------ parts */
 
-/* Adds the parts of the first and last rows of shards and solves for these rows, like fold_row of
- * observed_kernel.cu. */
+/* Adds the parts (partial sums) of the first and last rows of shards and solves for these rows,
+ * like fold_row of observed_kernel.cu. */
 template <class T>
 __global__ void __launch_bounds__(THREADS, 1)
     fold_long(const __grid_constant__ ts_gpu_mttkrp p, const __grid_constant__ ts_gpu_observed o,

@@ -24,14 +24,14 @@
 extern "C" {
 #endif
 
-/* most nonzeros whose products are in a place at the same time */
+/* most nonzeros whose products are in a place (work area of a row) at the same time */
 #define TS_OBSERVED_LONG_BATCH 256u
 
 /* Returns the bytes of a place (struct long_memory). */
 uint64_t ts_observed_long_bytes(uint32_t ld);
 
-/* Like ts_observed_launch and ts_observed_fold, but without parts of shares. Parts of shards go to
- * o->ends, unless that is NULL. */
+/* Like ts_observed_launch and ts_observed_fold. Only the first and last rows of shards have parts
+ * (partial sums), which go to o->ends unless that is NULL. */
 ts_gpu_error ts_observed_long_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
                                      const struct ts_gpu_observed *o, ts_gpu_stream stream);
 ts_gpu_error ts_observed_long_fold(enum ts_precision precision, const struct ts_gpu_mttkrp *args,

@@ -18,12 +18,12 @@ enum { SHORT = 8 }; /* most nonzeros whose rows are solved for together */
 
 /* ------------------------------------------------------------------ a warp's memory */
 
-/* Memory of a warp besides that of the MTTKRP's stages: S, for rows that are solved for in shared
- * memory; a copy of S if entries have bounds, or else the products of SHORT nonzeros; and bits for
- * the nonzeros of a block that begin rows, and for those that are not held out. */
+/* Memory of a warp besides that of the MTTKRP's stages: the Gram matrix S, for rows that are solved
+ * for in shared memory; a copy of S if entries have bounds, or else the products of SHORT nonzeros;
+ * and bits for the nonzeros of a block that begin rows, and for those that are not held out. */
 template <int C> struct own_memory {
     double *s, *copy;
-    /* 10 words each; bit 256 belongs to the position after the last nonzero */
+    /* 10 words each: a bit for each nonzero; bit 256 is for the position after the last one */
     uint32_t *begins, *kept;
 
     static __host__ __device__ uint32_t elements(bool plain, bool bounded)
@@ -119,7 +119,8 @@ static __device__ inline double spill_sum(const gram_sum<C, COUNT> &sum, const o
     return lane < 8 * C ? own.s[8 * C * stride + lane] : 0;
 }
 
-/* Solves for a row in the registers of a warp. There are no bounds, and l2 is positive. */
+/* Solves for a row from its sums in the registers of a warp. There are no bounds, and l2 is
+ * positive. */
 template <class T, int C, class COUNT>
 static __device__ inline void solve_sum(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
                                         const gram_sum<C, COUNT> &sum, COUNT count, uint32_t row,
@@ -164,7 +165,7 @@ static __device__ inline void solve_sum(const ts_gpu_mttkrp &p, const ts_gpu_obs
     }
 }
 
-/* Stores the sums of a row as a part (observed_kernel.h). */
+/* Stores the sums of a row as a part, to which the partial sums of other units are added later. */
 template <int C, class COUNT>
 static __device__ inline void pack_part(const gram_sum<C, COUNT> &sum, COUNT count, uint32_t rank,
                                         double *to, uint32_t lane)

@@ -226,8 +226,9 @@ template <class T> static __device__ inline double cut_of(const ts_gpu_observed 
     return 8.0 * (sizeof(T) == sizeof(float) ? (double)FLT_EPSILON : DBL_EPSILON * o.rank);
 }
 
-/* The same limit for P P' + l2 I (observed_few.cuh). It is smaller, since leaving out a column
- * would ignore a cell. P P' is summed in float64, and each pivot includes l2. */
+/* The relative limit below which a diagonal entry of P P' + l2 I (observed_few.cuh) counts as
+ * rounding. It is smaller than cut_of, since leaving out a column would ignore a cell. P P' is
+ * summed in float64, and each pivot includes l2. */
 static __device__ inline double cut_of_few(const ts_gpu_observed &o)
 {
     return 8.0 * DBL_EPSILON * o.rank;
@@ -290,7 +291,8 @@ prepare_block(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
 
 /* A block that a warp has decoded for its thread block. */
 struct wide_block {
-    uint32_t begins[10], kept[10]; /* as prepare_block leaves them */
+    /* bits of nonzeros that begin rows, and of those that are not left out (prepare_block) */
+    uint32_t begins[10], kept[10];
     /* number of nonzeros; the first row; whether a row ends with the block */
     uint32_t n, row, closed;
     uint32_t unused;
@@ -321,7 +323,8 @@ decode_wide(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const ts_gpu_shard
     }
 }
 
-/* Returns the position in a part of entry (i, j) of S, i <= j. */
+/* Returns the position of entry (i, j) of the Gram matrix S, i <= j, in a part (partial sums of a
+ * row). */
 static __device__ inline uint64_t packed_at(uint32_t i, uint32_t j, uint32_t rank)
 {
     return (uint64_t)i * rank - (uint64_t)i * (i + 1) / 2 + j;

@@ -17,7 +17,7 @@
 /* ------------------------------------------------------------------ sums */
 
 /* The sums of a warp: the block of S in the rows of its left and the columns of its right panel
- * and, if these panels are equal, the panel's part of m. */
+ * and, if these panels are equal, the panel's part of the right side m. */
 template <class COUNT> struct wide_sum {
     /* s: tiles (0, b) and (1, b) as a pair for each tile b of the right panel, then (2, b) and (3,
      * b), as in gram_tiles.cuh */
@@ -38,7 +38,7 @@ template <class COUNT> struct wide_sum {
     }
 };
 
-/* Adds the nonzeros at positions pos .. end - 1, all of one row. */
+/* Adds to the warp's sums the nonzeros at positions pos .. end - 1, all of one row. */
 template <class T, class WEIGHTS>
 static __device__ inline void add_wide(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, 0> &mem,
                                        const WEIGHTS &weights, const uint32_t *kept, uint32_t pos,
@@ -88,7 +88,8 @@ static __device__ inline void add_wide(const ts_gpu_mttkrp &p, const warp_memory
     }
 }
 
-/* Stores the sums of all warps, S to w.s and m to w.y, and returns the count. */
+/* Stores the sums of all warps, the Gram matrix to w.s and the right side to w.y, and returns the
+ * count. */
 template <class COUNT>
 static __device__ inline COUNT spill_wide(wide_sum<COUNT> &sum, const wide_memory &w, uint32_t left,
                                           uint32_t right, uint32_t lane)
@@ -119,7 +120,8 @@ static __device__ inline COUNT spill_wide(wide_sum<COUNT> &sum, const wide_memor
     return count;
 }
 
-/* Stores S (in w.s), m (in w.y) and the count as a part (partial sums of a row). */
+/* Stores the Gram matrix (in w.s), the right side (in w.y) and the count as a part (partial sums of
+ * a row). */
 static __device__ inline void pack_wide(const wide_memory &w, uint32_t rank, double count,
                                         double *to)
 {
@@ -137,7 +139,8 @@ static __device__ inline void pack_wide(const wide_memory &w, uint32_t rank, dou
 
 /* ------------------------------------------------------------------ a share */
 
-/* out(i, :) = the row a that solves (S + l2 I) a = m, for each row inside a share
+/* out(i, :) = the row a that solves (S + l2 I) a = m (S: its Gram matrix), for each row inside a
+ * share
  *
  *   launch  grid (shares of the launch), a warp for each pair of panels left <= right
  *   out     only rows that begin and end inside the share are stored
@@ -209,7 +212,8 @@ __global__ void __launch_bounds__(32 * MOST_WARPS, 1)
 
 /* ------------------------------------------------------------------ parts */
 
-/* Like fold_row of observed_kernel.cu, computed by a thread block. */
+/* Adds the parts (partial sums) of a row and solves for it, like fold_row of observed_kernel.cu,
+ * but by a thread block. */
 template <class T>
 static __device__ inline void fold_wide_row(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
                                             const wide_memory &w, const double *part,
@@ -255,8 +259,8 @@ static __device__ inline void fold_wide_row(const ts_gpu_mttkrp &p, const ts_gpu
     solve_wide<T>(p, o, w, row, count);
 }
 
-/* Adds the parts (partial sums of rows) of shares inside a shard. A thread block for each part of
- * the launch. */
+/* Adds the parts (partial sums of rows) of shares (a thread block's nonzeros each) inside a shard.
+ * A thread block for each part of the launch. */
 template <class T>
 __global__ void __launch_bounds__(32 * MOST_WARPS, 1)
     fold_wide_shares(const __grid_constant__ ts_gpu_mttkrp p,
@@ -273,7 +277,8 @@ __global__ void __launch_bounds__(32 * MOST_WARPS, 1)
                      ends != NULL ? ends + 2 * shard.number * size : NULL);
 }
 
-/* Adds the parts of the first and last rows of shards. A thread block for each part. */
+/* Adds the parts (partial sums) of the first and last rows of shards. A thread block for each
+ * part. */
 template <class T>
 __global__ void __launch_bounds__(32 * MOST_WARPS, 1)
     fold_wide_ends(const __grid_constant__ ts_gpu_mttkrp p,
@@ -288,8 +293,8 @@ __global__ void __launch_bounds__(32 * MOST_WARPS, 1)
 
 /* ------------------------------------------------------------------ launches */
 
-/* Returns the highest rank for which S of a row fits in shared memory. In float64 it is limited by
- * the errors of the model (errors_kernel.h). */
+/* Returns the highest rank for which the Gram matrix of a row fits in shared memory. In float64 the
+ * limit is lower, for the kernel that sums the errors of the model (errors_kernel.h). */
 uint32_t ts_observed_wide_most(enum ts_precision precision)
 {
     return precision == TS_FLOAT32 ? PANEL * MOST_PANELS : PANEL * MOST_PANELS / 2;

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* Returns the highest rank for which S of a row fits in shared memory. */
+/* Returns the highest rank for which the Gram matrix of a row fits in shared memory. */
 uint32_t ts_observed_wide_most(enum ts_precision precision);
 
 ts_gpu_error ts_observed_wide_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,

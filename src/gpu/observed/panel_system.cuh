@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* panel_system.cuh - systems of equations of a thread block, with S in shared memory:
- * factorization, solution, and bounds.
+/* panel_system.cuh - a thread block solves a row's system of equations, with its Gram matrix S in
+ * shared memory: factorization, solution, and bounds.
  *
  *   owner    memory of a thread block, divided by wide_memory
  *   units    columns, in panels of 32
@@ -34,8 +34,8 @@ static __host__ __device__ inline uint32_t warps_of(uint32_t ld)
 
 /* ------------------------------------------------------------------ memory */
 
-/* The memory of a system. The upper triangle of S is at s[i * stride + j], and becomes U of U' U =
- * S. If entries have bounds, the lower triangle keeps S. */
+/* The memory of a row's system of equations. The upper triangle of the Gram matrix S is at s[i *
+ * stride + j], and becomes U of U' U = S. If entries have bounds, the lower triangle keeps S. */
 struct wide_memory {
     double *s, *diagonal, *inverse, *right, *y, *a;
     uint32_t stride;
@@ -67,8 +67,9 @@ struct wide_memory {
 
 /* ------------------------------------------------------------------ one row */
 
-/* Factors S into U' U in place of its upper triangle; y := U'^-1 y. If only rounding errors remain
- * of a column, it is left out: its unknown becomes 0. */
+/* Factors the Gram matrix S into U' U in place of its upper triangle, and multiplies the right
+ * side w.y by U'^-1. If only rounding errors remain of a column, it is left out: its unknown
+ * becomes 0. */
 static __device__ inline void factor_wide(const wide_memory &w, uint32_t rank, double cut)
 {
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
@@ -108,8 +109,8 @@ static __device__ inline void substitute_wide(const wide_memory &w, uint32_t ran
     }
 }
 
-/* Coordinate descent from w.a, clamped to the bounds, until it converges; w.y holds m - S a. Called
- * by one warp. */
+/* Coordinate descent from w.a, clamped to the bounds, until it converges; w.y holds the residual m
+ * - S a. Called by one warp. */
 static __device__ inline void descend_wide(const wide_memory &w, const ts_gpu_observed &o,
                                            double tolerance, uint32_t lane)
 {
@@ -151,8 +152,9 @@ static __device__ inline bool bit_of(uint32_t bits, uint32_t i)
     return __shfl_sync(ALL_LANES, bits, i % 32) >> i / 32 & 1;
 }
 
-/* Solves for the free entries while the others keep their values. The upper triangle of S becomes
- * U. Returns whether no column was left out. All threads call, with the same arguments. */
+/* Solves for the free entries (those not fixed at a bound) while the others keep their values. The
+ * upper triangle of S becomes U. Returns whether no column was left out as mere rounding. All
+ * threads call, with the same arguments. */
 static __device__ inline bool solve_free(const wide_memory &w, uint32_t rank, double cut,
                                          uint32_t free)
 {

@@ -76,9 +76,9 @@ static __device__ inline void add_tiles(double (&d)[2], const double (&x)[2], co
     multiply_add(d, x[1], y[1]);
 }
 
-/* Replaces m in r by -a. For tile c, r[c][e] in lanes with g = 0 belongs to column 2 t + e; r is 0
- * in other lanes. turned[c]: the result for column g, in all lanes. least[c]: the limit for entry
- * (g, g) of tile (c, c). */
+/* Solves S a = m: replaces the right side m, in r, by -a. For tile c, r[c][e] in lanes with g = 0
+ * belongs to column 2 t + e; r is 0 in other lanes. turned[c]: the result for column g, in all
+ * lanes. least[c]: the limit for entry (g, g) of tile (c, c). */
 template <int C>
 static __device__ inline void solve_tiles(double (&s)[C][C][2], double (&r)[C][2],
                                           const double (&least)[C], double (&turned)[C],
@@ -130,7 +130,8 @@ static __device__ inline void solve_tiles(double (&s)[C][C][2], double (&r)[C][2
     }
 }
 
-/* Sums each x[v], v < 8, over the lanes with the same t. Returns the sum of x[g] in lane (g, t). */
+/* Sums each x[v], v < 8, over the lanes (g, t) = (lane / 4, lane % 4) with the same t. Returns the
+ * sum of x[g] in lane (g, t). */
 static __device__ inline double sum_of_groups(const double (&x)[8], uint32_t lane)
 {
     double four[4], two[2];

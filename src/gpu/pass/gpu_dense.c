@@ -26,7 +26,7 @@ struct job {
     const struct ts_row_sums *sums;
 };
 
-/* Returns the number of rows that pass through `stage` at once. */
+/* Returns the number of rows that pass at once through `stage`, a buffer on the device. */
 static uint64_t stage_rows(const struct ts_gpu_model *of, uint64_t left)
 {
     const uint64_t most = of->gpu->stage / of->rank;
@@ -153,8 +153,8 @@ ts_gpu_error ts_gpu_dense_sum_up(const struct ts_gpu_model *of, struct ts_gpu_me
     return e;
 }
 
-/* Copies Gram matrix and sums from the model's `host`. With the update KEEP, the Gram matrix is
- * that of the weighted rows. */
+/* Copies the Gram matrix and the sums from `host`, memory that the device has written. With the
+ * update KEEP, the Gram matrix is that of the rows times the column weights. */
 void ts_gpu_dense_copy_out(const struct ts_gpu_model *of, const struct ts_row_update *update,
                            const struct ts_row_sums *sums)
 {
@@ -184,8 +184,9 @@ static ts_gpu_error solve(const struct ts_gpu *g, struct ts_gpu_member *me, cons
                                      j->sums->inner != NULL ? my->row_inner : NULL, me->dense);
 }
 
-/* Each member solves all rows of its replica and gets the same bits, so nothing is exchanged. The
- * sums come from member 0. If update is NULL, only the Gram matrix is computed. */
+/* Each member solves all rows of its replica and gets the same bits, so nothing is exchanged. Only
+ * member 0 computes the Gram matrix and the other sums. If update is NULL, only the Gram matrix is
+ * computed. */
 static int solve_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     const struct job *j = arg;
@@ -228,8 +229,8 @@ int ts_gpu_dense_gram(void *be, uint32_t mode, double *gram, struct ts_err *err)
 }
 
 /* Scales the columns of a factor. In a team of one member, it does not wait for the end of scaling.
- * Later readers of the factor wait: `dense` does the scaling itself, and other streams wait for
- * `scaled` (gpu_pass.c). */
+ * Later readers of the factor wait: the stream `dense` does the scaling itself, and other streams
+ * wait for the event `scaled` (gpu_pass.c). */
 static int scale_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     const struct job *j = arg;

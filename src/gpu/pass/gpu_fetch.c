@@ -9,11 +9,12 @@
 #include "gpu/pass/gpu_pass.h"
 #include "gpu/team/gpu_team.h"
 
-/* Shards lent by the feed, whose copies to the device may still run. */
+/* Shards that the feed has lent, and whose copies to the device may still run. */
 struct walk {
     struct ts_gpu_pass *pass;
     struct ts_shard_view lent[TS_GPU_LENT];
-    uint32_t first, n, n_leased; /* lent[first] is the oldest; n_leased: number in feed slots */
+    /* lent[first] is the oldest; n_leased: how many of them are in slots of the feed */
+    uint32_t first, n, n_leased;
 };
 
 static int fail(struct ts_err *err, ts_gpu_error e)
@@ -57,8 +58,8 @@ static int wait_for_marks(struct ts_gpu_pass *p, struct ts_err *err)
     return rc;
 }
 
-/* Notes on the board that this member computes the shard, and subtracts it from the shards that are
- * left in its chunk. */
+/* Notes on the board, which all members read, that this member computes the shard. Subtracts the
+ * shard from those left in its chunk (part of a member's range). */
 static void claim(struct ts_gpu_pass *p, uint64_t shard)
 {
     struct ts_gpu_board *b = &p->g->board;
@@ -85,7 +86,8 @@ static ts_gpu_error wait_for_slot(struct ts_gpu_member *me, const struct ts_gpu_
     return *waits ? cudaStreamWaitEvent(me->copy, slot->used, 0) : e;
 }
 
-/* Enqueues the copy of a lent shard, and sets *there to the event after the copy. */
+/* Enqueues the copy of a lent shard, and sets *there to the event that is recorded after the
+ * copy. */
 static ts_gpu_error copy_shard(struct walk *w, const struct ts_shard_view *view, void *to,
                                const struct ts_gpu_slot *slot, ts_gpu_event *there)
 {
@@ -172,8 +174,9 @@ static int is_busy(const struct ts_gpu_pass *p, ts_gpu_error *e)
     return p->batch_ended != NULL && ts_gpu_ended(p->batch_ended, e) == 0;
 }
 
-/* Adds a shard at `addr` to the due ones, to run on the next stream after the event `there`. Its
- * kernels are enqueued now or, if the device is busy, together with those of later shards. */
+/* Adds a shard at `addr` to the due ones, to run on the next stream after the event `there` (the
+ * end of its copy). Its kernels are enqueued now or, if the device is busy, together with those of
+ * later shards. */
 static ts_gpu_error add_due(struct ts_gpu_pass *p, uint64_t shard, const void *addr,
                             ts_gpu_event there, struct ts_gpu_slot *slot)
 {
@@ -193,8 +196,8 @@ static ts_gpu_error add_due(struct ts_gpu_pass *p, uint64_t shard, const void *a
     return e == cudaSuccess ? launch_due(p) : e;
 }
 
-/* Called before the host waits for a shard: enqueues the kernels of the due shards, unless the
- * device is busy and another shard is ready. */
+/* Called before the host waits for a shard. Enqueues the kernels of the due shards (copied, but not
+ * computed yet), unless the device is busy and another shard is ready. */
 static int launch_waiting(struct ts_gpu_pass *p, struct ts_err *err)
 {
     ts_gpu_error e = cudaSuccess;

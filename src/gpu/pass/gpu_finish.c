@@ -69,7 +69,8 @@ static int exchange_rest(struct ts_gpu_pass *p, struct ts_err *err)
     e = prepare_last(p);
     if (e != cudaSuccess)
         return fail(err, e);
-    rc = ts_gpu_team_barrier(g, err); /* all members have published all their parts */
+    /* all members have published their last parts (spans to be sent) */
+    rc = ts_gpu_team_barrier(g, err);
     if (rc == 0)
         rc = ts_gpu_rows_send(p, err);
     if (rc < 0)
@@ -87,7 +88,7 @@ static int exchange_rest(struct ts_gpu_pass *p, struct ts_err *err)
     return rc == 0 ? ts_gpu_rows_receive(p, err) : rc;
 }
 
-/* Makes `send` wait for all work enqueued on `dense` so far. */
+/* Makes the stream `send` wait for all work enqueued on the stream `dense` so far. */
 static ts_gpu_error send_after_dense(struct ts_gpu_member *me)
 {
     const ts_gpu_error e = cudaEventRecord(me->ready, me->dense);
@@ -148,7 +149,7 @@ static int update_own(struct ts_gpu_product *r, struct ts_err *err)
 }
 
 /* Each member computes an equal number of parts of the Gram matrix (sums over some rows) and sends
- * them to all. If there is one member, the log mark of this work is stopped in sum_up. */
+ * them to all. If there is one member, sum_up ends the timing of this work. */
 static int gram_parts(struct ts_gpu_product *r, struct ts_err *err)
 {
     struct ts_gpu_pass *p = r->pass;
@@ -184,7 +185,7 @@ static int gram_parts(struct ts_gpu_product *r, struct ts_err *err)
     return rc == 0 ? ts_gpu_rows_receive(p, err) : rc;
 }
 
-/* On member 0: computes the Gram matrix from its parts and the sums, and copies them to host
+/* On member 0: computes the Gram matrix from its parts, and the other sums, and copies them to host
  * memory. */
 static ts_gpu_error sum_up(struct ts_gpu_product *r)
 {
@@ -254,7 +255,7 @@ static int finish_product(struct ts_gpu_product *r, struct ts_err *err)
     return rc;
 }
 
-/* Enqueues all kernels after the product on `dense`, to be recorded as a graph. */
+/* Enqueues on the stream `dense` all kernels that follow the product, to be recorded as a graph. */
 static ts_gpu_error enqueue_rest(void *ctx)
 {
     struct ts_gpu_product *r = ctx;
@@ -269,7 +270,7 @@ static ts_gpu_error enqueue_rest(void *ctx)
 }
 
 /* Launches the rest of a pass (the kernels after the product) as a graph, if all shards stay on the
- * device. It has one log mark, since a graph cannot contain marks. */
+ * device. The log times it as one piece of work, since it cannot record marks inside a graph. */
 static int launch_rest(struct ts_gpu_product *r, struct ts_err *err)
 {
     const struct ts_gpu_pass *p = r->pass;

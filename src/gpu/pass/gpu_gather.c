@@ -227,8 +227,8 @@ static void expect_chunk(struct ts_gpu_product *r, uint32_t number, uint32_t c)
     ts_gpu_gather_inner(r, number, c);
 }
 
-/* Returns the bytes of the partial sums of a shard's first or last row: an edge row or, for
- * observed cells, a part (observed_kernel.h). */
+/* Returns the bytes of the partial sums of a shard's first or last row: an edge row (a row of the
+ * product) or, for observed cells, a part (a Gram matrix, see observed_kernel.h). */
 static uint64_t end_bytes(const struct ts_gpu_product *r)
 {
     return ts_gpu_solves_observed(r) ? ts_gpu_observed_part_bytes(r->of)

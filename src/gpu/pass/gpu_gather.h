@@ -27,8 +27,9 @@ int ts_gpu_gather_sends_edges(const struct ts_gpu_product *r);
  * end. Returns 0 if there is none. */
 int ts_gpu_gather_next_run(const struct ts_gpu_pass *p, uint32_t number, uint64_t *first,
                            uint64_t *last, uint64_t end);
-/* Whether row_inner has a number for each row, which is sent with it: the inner product or, for
- * observed cells, the size. Updates that read the old rows have such numbers for units of 32 rows
+/* Whether row_inner has a number for each row, which is sent with it. The number is the inner
+ * product of the new row and its product (MTTKRP) or, for observed cells, the row's part of `size`
+ * (struct ts_row_sums). Updates that read the old rows have such numbers for units of 32 rows
  * instead. */
 int ts_gpu_gather_with_inner(const struct ts_gpu_product *r);
 /* Starts a part (the spans of one gather) that member i sends. Its spans are added by
@@ -39,14 +40,15 @@ void ts_gpu_gather_add(struct ts_gpu_pass *p, uint32_t i, struct ts_exchange_par
 /* Returns the bytes of a row that members send: of a new row or, for updates that read the old
  * rows, of a product. */
 uint64_t ts_gpu_gather_row_bytes(const struct ts_gpu_product *r);
-/* Makes the spans of row_inner for the rows in the k-th part of a member. */
+/* Makes the spans of row_inner for the rows in the k-th part (the spans of the k-th gather) of a
+ * member. */
 void ts_gpu_gather_inner(struct ts_gpu_product *r, uint32_t number, uint32_t k);
-/* Gathers a buffer of a model: each member sends its part of it to all others. Consecutive gathers
- * of all models have one log mark, which the first one starts. Separate marks of 32 models would
- * exceed the log's capacity, and the member would wait. */
+/* Gathers a buffer of a model: each member sends its part of it to all others. The log times
+ * consecutive gathers of all models as one piece of work (one mark), which the first gather starts.
+ * Separate marks for 32 models would exceed the log's capacity, and the member would wait. */
 int ts_gpu_gather_buffer(struct ts_gpu_product *r, enum ts_gpu_buffer buffer,
                          const struct ts_exchange_part *part, struct ts_err *err);
-/* Ends the log mark of the gathers since the last call, if there were any. */
+/* Ends the timing (log mark) of the gathers since the last call, if there were any. */
 int ts_gpu_gather_end(struct ts_gpu_pass *p, struct ts_err *err);
 int ts_gpu_gather_rows(struct ts_gpu_pass *p, uint32_t k, struct ts_err *err);
 /* Makes the spans of the edge rows (partial sums) of all shards that a member computes. */
@@ -55,7 +57,7 @@ void ts_gpu_gather_edges(struct ts_gpu_product *r, uint32_t number);
 /* ---- gpu_rows.c */
 ts_gpu_error ts_gpu_rows_solve(struct ts_gpu_product *r, uint64_t row, const uint32_t *list,
                                uint64_t n);
-/* Makes `dense` wait for all work enqueued so far on the member's `compute` streams. */
+/* Makes the stream `dense` wait for all work enqueued so far on the member's `compute` streams. */
 ts_gpu_error ts_gpu_rows_join(struct ts_gpu_pass *p);
 /* Enqueues the gathers whose parts all members of this process have published, in the same order on
  * all members. The gathers themselves wait for members of other processes. */

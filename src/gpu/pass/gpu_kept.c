@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Computes the kept shards (those that stay on the device) in a pass: makes their table, and
- * launches their kernels chunk by chunk. */
+/* Computes the kept shards (those that stay on the device) in a pass: makes a table of them for the
+ * kernels, and launches their kernels for one chunk of the member's range after another. */
 #include <cuda_runtime.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -77,7 +77,7 @@ ts_gpu_error ts_gpu_wait_for_scaling(const struct ts_gpu_member *me, ts_gpu_stre
     return me->scaling ? cudaStreamWaitEvent(stream, me->scaled, 0) : cudaSuccess;
 }
 
-/* Returns the kept shards of chunk c, whose entries in the table begin at `many`. */
+/* Returns the kept shards of chunk c, whose descriptions in the table begin at `many`. */
 static struct ts_gpu_shards kept_shards(const struct ts_gpu_table *t, uint32_t c,
                                         const struct ts_gpu_shard *many)
 {
@@ -123,7 +123,8 @@ static int launch_kept(struct ts_gpu_pass *p, uint32_t c, const struct ts_gpu_sh
             return rc;
     }
     TRY(e, cudaStreamWaitEvent(me->dense, ended, 0));
-    /* on `dense`, as the stream `keeping` would add the edges only after the next chunk */
+    /* on `dense`, as the stream `keeping` would add the edges (partial sums of rows) only after the
+     * next chunk */
     if (e == cudaSuccess && !p->as_graph)
         e = ts_gpu_fold_shards(p, &s, me->dense);
     return e == cudaSuccess ? 0 : fail(err, e);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Launches the kernels of a pass for shards: products of its models or other requests, and sums of
- * rows that several shares of a shard have in common. */
+ * rows that several shares (thread blocks' parts) of a shard have in common. */
 #include <cuda_runtime.h>
 #include <string.h>
 
@@ -123,7 +123,8 @@ ts_gpu_error ts_gpu_fold_shards(const struct ts_gpu_pass *p, const struct ts_gpu
                                 ts_gpu_stream stream)
 {
     ts_gpu_error e = cudaSuccess;
-    /* MULTIPLY has added the edges in each round already; a pass that only sums computes no rows */
+    /* MULTIPLY has added the edges (partial sums of rows) in each round already; a pass that only
+     * sums computes no rows */
     if (p->ask->kind == TS_REQUEST_MULTIPLY || ts_gpu_only_sums(p->ask))
         return e;
     for (uint32_t k = 0; k < p->n && e == cudaSuccess; k++) {

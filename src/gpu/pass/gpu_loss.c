@@ -2,10 +2,11 @@
 /* Computes on models with losses other than least squares and Poisson: a pass computes the gradient
  * over the nonzeros, then all rows make a step. A pass of LOSSES sums the loss.
  *
- * The gradient is stored in `apart`, where other updates have their products. Its partial sums are
- * added and sent like those of a product. Then the members divide the rows. Each adds the part of
- * the gradient from unlisted cells to its rows, makes their step and sends them. Moments of Adam,
- * and gradients that the caller asks for, are in the caller's host memory and pass through `stage`.
+ * The gradient is stored in the buffer `apart`, where other updates have their products. Its
+ * partial sums are added and sent like those of a product. Then the members divide the rows. Each
+ * adds the part of the gradient from unlisted cells to its rows, makes their step and sends them.
+ * Moments of Adam, and gradients that the caller asks for, are in the caller's host memory and pass
+ * through `stage`.
  */
 #include <cuda_runtime.h>
 #include <math.h>
@@ -76,8 +77,9 @@ struct job {
     const struct ts_gpu_model *of;
     uint32_t mode;
     const struct ts_descent *descent;
-    double *of_group; /* a value for each group of rows, in host memory */
-    double model;     /* sum of the model over all cells, set by the first member of this process */
+    /* the sum that ts_step_values computes for each group of rows, in host memory */
+    double *of_group;
+    double model; /* sum of the model over all cells, set by the first member of this process */
 };
 
 static struct ts_gpu_steps steps_of(const struct job *j, const struct ts_gpu_member *me)
@@ -124,8 +126,8 @@ static struct ts_gpu_steps steps_of(const struct job *j, const struct ts_gpu_mem
     return s;
 }
 
-/* Returns the number of rows, at most `left`, that fit in `stage` if each of them needs the space
- * of `each` rows. */
+/* Returns the number of rows, at most `left`, that fit in the buffer `stage` if each of them needs
+ * the space of `each` rows. */
 static uint64_t stage_rows(const struct ts_gpu_model *of, uint32_t each, uint64_t left)
 {
     const uint64_t most = 8 * of->gpu->stage / (each * (uint64_t)of->rank * of->gpu->element);
@@ -215,8 +217,8 @@ static int step_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struc
     return g->n_members > 1 && j->descent->gradient == NULL ? send_rows(j, me, first, err) : 0;
 }
 
-/* Computes the sum of the model over all cells, which is the same on every member, and the values
- * of this member's groups of rows. */
+/* Computes the sum of the model over all cells, which is the same on every member, and the sums of
+ * ts_step_values for this member's groups of rows. */
 static int value_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     struct job *j = arg;
@@ -387,7 +389,8 @@ int ts_gpu_losses(const struct ts_request *of, uint32_t n, uint32_t mode, struct
     };
     const struct ts_gpu_sums_pass pass = { &ask, TS_LOSS_SUMS, losses_of, add_share,
                                            "sums of a loss" };
-    const int rc = check(first, err); /* all models and processes get the same result */
+    /* all models and processes get the same result of this check */
+    const int rc = check(first, err);
     for (uint32_t k = 0; k < n && rc == 0; k++)
         of[k].losses->kept = of[k].losses->held = (struct ts_cell_losses){ 0 };
     return rc == 0 ? ts_gpu_sums_run(first->gpu, &pass, times, err) : rc;

@@ -2,12 +2,12 @@
 /* Computes on models of counts (Poisson): rows are multiplied with their weighted products, in
  * several rounds while a shard is on the device.
  *
- * The rows are stored in `apart` during the rounds, where other updates have their products, and
- * weighted products in `phi`. The factor does not change until all rounds are done. A round of the
- * shards of a launch computes the products, adds the edges (partial sums) inside the shards, and
- * multiplies the rows. A row that continues in another shard gets only one round, after all shards:
- * its partial sums of the first round are kept in shard_edge, and sent to all members. Rows inside
- * one shard are sent like products. */
+ * The rows are stored in the buffer `apart` during the rounds, where other updates have their
+ * products, and weighted products in `phi`. The factor does not change until all rounds are done. A
+ * round of the shards of a launch computes the products, adds the edges (partial sums) inside the
+ * shards, and multiplies the rows. A row that continues in another shard gets only one round, after
+ * all shards: its partial sums of the first round are kept in shard_edge, and sent to all members.
+ * Rows inside one shard are sent like products. */
 #include <cuda_runtime.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,7 +156,7 @@ static int any_spans(const struct ts_gpu_mode *m)
     return 0;
 }
 
-/* Adds the times of a second pass. */
+/* Adds the times of a second pass to those of the first. */
 static void add_times(struct ts_backend_times *to, const struct ts_backend_times *more)
 {
     for (uint32_t i = 0; i < to->n_devices; i++) {

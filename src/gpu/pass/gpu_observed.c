@@ -7,7 +7,7 @@
  * is complete after the kernel of the shard. The partial sums of other rows (parts) are then added
  * inside the shard, like edges of products. The parts of the first and last row of a shard are
  * stored in `ends` and sent to all members, and each member solves for these rows. The size of each
- * row is in row_inner, and is sent with the row. */
+ * row (its part of `size` in struct ts_row_sums) is in row_inner, and is sent with the row. */
 #include <cuda_runtime.h>
 #include <math.h>
 #include <stdlib.h>
@@ -259,7 +259,7 @@ int ts_gpu_observed_errors(const struct ts_request *of, uint32_t n, uint32_t mod
                                            "errors of a model" };
     int rc = 0;
     for (uint32_t k = 0; k < n && rc == 0; k++)
-        rc = check_errors(of[k].be, err); /* all processes get the same result */
+        rc = check_errors(of[k].be, err); /* all processes get the same result of this check */
     if (rc == 0 && g->cells != NULL) {
         rc = ts_gpu_pass_run(g, &ask, times, err);
         return rc == 0 ? ts_gpu_cells_add_errors(g, of[0].errors, err) : rc;

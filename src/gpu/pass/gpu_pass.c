@@ -41,7 +41,8 @@
 #include "gpu/team/gpu_plan.h"
 #include "gpu/team/gpu_team.h"
 
-/* Fewest bytes of rows in a chunk: a smaller gather would mostly consist of its startup time. */
+/* Fewest bytes of rows in a chunk (part of a member's range of shards), whose rows are gathered
+ * together. A smaller gather would mostly consist of its startup time. */
 #define CHUNK_BYTES (UINT64_C(4) << 20)
 
 static void fill_products(struct ts_gpu_pass *p)
@@ -72,8 +73,8 @@ static int pass_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struc
     return g->cells == NULL ? run_pass(p, err) : ts_gpu_cells_run(p, j->pass, err);
 }
 
-/* Returns the number of chunks into which a member's range is divided. Each chunk has at least
- * CHUNK_BYTES of rows, and a shard. */
+/* Returns the number of chunks into which a member's range of shards is divided. Each chunk has at
+ * least CHUNK_BYTES of rows, and at least one shard. */
 static uint32_t count_chunks(const struct ts_gpu *g, const struct ts_gpu_mode *m,
                              const struct ts_gpu_request *ask)
 {
@@ -121,7 +122,7 @@ static void begin(struct ts_gpu *g, struct job *j)
     ts_gpu_rows_expect(&j->pass[g->first_here]);
 }
 
-/* After a pass all kept shards are on the devices. Notes that for the ranges of all members,
+/* After a pass all kept shards are on the devices. Notes this for the shards of all members,
  * including those of other processes. */
 static void note_kept(struct ts_gpu *g, uint32_t mode)
 {

@@ -22,8 +22,9 @@ struct ts_gpu_request {
     uint32_t n; /* number of models */
     /* the requests, one for each model; `be` is a struct ts_gpu_model */
     const struct ts_request *of;
-    int multiplies; /* TS_REQUEST_MULTIPLY: 1: rows are multiplied in this pass, in rounds */
-    int judges;     /* TS_REQUEST_MULTIPLY: rows are evaluated after their rounds, if asked for */
+    int multiplies; /* for TS_REQUEST_MULTIPLY, 1 if this pass multiplies rows in rounds */
+    /* for TS_REQUEST_MULTIPLY, 1 if rows are evaluated after their rounds, where asked for */
+    int judges;
 };
 
 /* Whether a pass only sums over nonzeros, and computes no rows. */
@@ -46,20 +47,21 @@ int ts_gpu_pass_run(struct ts_gpu *g, const struct ts_gpu_request *request,
 
 struct ts_gpu_pass;
 
-struct ts_gpu_product { /* a model in the pass of a member */
+struct ts_gpu_product { /* the work of a member's pass on one model */
     struct ts_gpu_pass *pass;
     struct ts_gpu_model *of;
     struct ts_gpu_replica *my;
     const struct ts_request *want;
     /* the update to be made after the product; NULL: only the product is computed */
     const struct ts_row_update *update;
-    const struct ts_row_sums *sums; /* NULL if `update` is NULL */
-    uint32_t rounds;                /* rounds of rows that are multiplied in this pass */
-    struct ts_gpu_mttkrp args;      /* arguments of kernels, without shards */
-    int wide;                       /* 1: factors are float32, products and sums are float64 */
-    int apart;                      /* 1: products are stored apart from the factor (ts_gpu_owns) */
-    enum ts_gpu_buffer out;         /* the buffer of the products */
-    uint64_t out_bytes;             /* bytes of a row in this buffer */
+    /* sums of the new rows to be computed; NULL if `update` is NULL */
+    const struct ts_row_sums *sums;
+    uint32_t rounds;           /* rounds of rows that are multiplied in this pass */
+    struct ts_gpu_mttkrp args; /* arguments of kernels, except the shards */
+    int wide;                  /* 1: factors are float32, products and sums are float64 */
+    int apart;                 /* 1: products are stored apart from the factor (ts_gpu_owns) */
+    enum ts_gpu_buffer out;    /* the buffer of the products */
+    uint64_t out_bytes;        /* bytes of a row in this buffer */
 };
 
 /* The shards of a launch: one, or `n_many` of a table on the device. */
@@ -87,20 +89,23 @@ struct ts_gpu_pass { /* a member's pass */
     /* 1: the kernels after the product, including those that add edge rows of shares, are launched
      * as one graph */
     int as_graph;
-    int updating;                 /* 1: the data for the updates was sent to the device */
-    uint32_t unjoined;            /* bit i: `dense` does not wait for compute[i] yet */
-    uint32_t published;           /* bit c: chunk c is published */
-    uint32_t n_published, n_sent; /* chunks published; gathers of chunks enqueued */
-    uint32_t n_exchanges;         /* groups of gathers enqueued so far, the same for all members */
-    int exchanging;               /* 1: a group of gathers has begun and not ended */
-    uint64_t exchanged_bytes;     /* bytes that this member sends in the current group */
-    uint64_t nnz, kept_nnz; /* nonzeros that were computed, and the part of them in kept shards */
+    int updating;      /* 1: the data for the updates was sent to the device */
+    uint32_t unjoined; /* bit i: the stream `dense` does not wait for compute[i] yet */
+    /* bit c: the other members know that the rows of chunk c can be gathered */
+    uint32_t published;
+    /* chunks whose rows can be gathered; chunks whose gathers are enqueued */
+    uint32_t n_published, n_sent;
+    uint32_t n_exchanges;     /* groups of gathers enqueued so far, the same for all members */
+    int exchanging;           /* 1: a group of gathers has begun and not ended */
+    uint64_t exchanged_bytes; /* bytes that this member sends in the current group */
+    uint64_t nnz, kept_nnz;   /* nonzeros that were computed, and those of them in kept shards */
     /* bytes of shards sent by the host, and the part of them that was prefetched */
     uint64_t bytes, early_bytes;
     uint64_t wait_ns, n_filled; /* time of waiting for shards; number of newly kept shards */
     struct ts_gpu_due due[TS_GPU_STREAMS]; /* shards whose kernels are not launched yet */
     uint32_t n_due;
-    ts_gpu_event batch_ended; /* recorded after the shards launched last; NULL: none were */
+    /* recorded after the kernels of the shards launched last; NULL: none were */
+    ts_gpu_event batch_ended;
 };
 
 /* ---- gpu_product.c */
@@ -142,13 +147,14 @@ void ts_gpu_rows_expect(struct ts_gpu_pass *p);
  * it makes the data ready. To be called when the device has other work, and before rows are
  * solved. */
 int ts_gpu_rows_prepare(struct ts_gpu_pass *p, struct ts_err *err);
-/* Solves, publishes and sends the rows of the chunks (parts of the member's range) whose shards are
- * all taken. */
+/* For each chunk (part of the member's range) whose shards are all taken, solves for the rows,
+ * tells the other members that they can be gathered, and sends them. */
 int ts_gpu_rows_advance(struct ts_gpu_pass *p, struct ts_err *err);
 /* Called after all kernels of the member's shards were enqueued: does the rest of the pass and
  * waits for its end. */
 int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err);
-/* Called after the member's gathers: makes `dense` wait for the data of all other members. */
+/* Called after the member's gathers: makes the stream `dense` wait for the data of all other
+ * members. */
 int ts_gpu_rows_receive(struct ts_gpu_pass *p, struct ts_err *err);
 
 /* ---- gpu_launch.c */

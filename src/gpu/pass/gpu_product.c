@@ -20,7 +20,8 @@ static void choose_out(struct ts_gpu_product *r, uint32_t mode)
         r->args.out = my->phi;
         return;
     }
-    if (r->pass->ask->kind == TS_REQUEST_DESCEND) { /* the gradient is stored apart */
+    if (r->pass->ask->kind == TS_REQUEST_DESCEND) {
+        /* the gradient is stored in the buffer `apart` */
         r->apart = 1;
         r->out = TS_GPU_APART;
         r->out_bytes = ts_gpu_row_bytes(r->of);

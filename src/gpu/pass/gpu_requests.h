@@ -29,7 +29,7 @@ ts_gpu_error ts_gpu_dense_own(const struct ts_gpu_model *of, struct ts_gpu_membe
                               uint64_t n_units);
 /* Called for member 0, once all parts of the Gram matrix have arrived. sum_up enqueues the Gram
  * matrix and the requested sums, and their copy to the model's `host`; copy_out reads them there,
- * once `dense` has ended. update: the update that was made, or NULL. */
+ * once the work on the stream `dense` has ended. update: the update that was made, or NULL. */
 ts_gpu_error ts_gpu_dense_sum_up(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                                  uint32_t mode, const struct ts_row_update *update,
                                  const struct ts_row_sums *sums);
@@ -64,12 +64,12 @@ ts_gpu_error ts_gpu_observed_launch(const struct ts_gpu_product *r,
                                     const struct ts_gpu_mttkrp *args, ts_gpu_stream stream);
 ts_gpu_error ts_gpu_observed_fold(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
                                   ts_gpu_stream stream);
-/* Enqueues the solves for the rows that several shards share, once all parts have arrived, and on
- * member 0 the copy of `size` to the model's `host`. */
+/* Enqueues the solves for the rows that several shards share, once all parts (partial sums) have
+ * arrived, and on member 0 the copy of `size` (struct ts_row_sums) to the model's memory `host`. */
 ts_gpu_error ts_gpu_observed_finish(const struct ts_gpu_product *r);
 void ts_gpu_observed_copy_out(const struct ts_gpu_product *r);
-/* For a dense tensor: enqueues the solution of all rows of the mode. Part e, the sums of a row,
- * belongs to row row[e], for an even number of parts. */
+/* For a dense tensor: enqueues the solution of all rows of the mode. Part e (Gram matrix, right
+ * side and count of a row) belongs to row row[e], for an even number of parts. */
 ts_gpu_error ts_gpu_observed_solve(const struct ts_gpu_product *r, const double *part,
                                    const uint32_t *row);
 /* Launches the kernel of ts_gpu_observed_solve once, for row 0 of a model, so that its code is
@@ -104,8 +104,8 @@ ts_gpu_error ts_gpu_losses_launch(const struct ts_gpu_product *r, const struct t
  * compute is not used. */
 ts_gpu_error ts_gpu_loss_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                               const struct ts_gpu_mttkrp *args);
-/* Answer requests DESCEND and LOSSES for n models (stream/request.h), and `zeros` of the backend's
- * table. */
+/* Answer requests DESCEND and LOSSES for n models (stream/request.h), and calls of `zeros` in the
+ * backend's table of functions. */
 int ts_gpu_descend(const struct ts_request *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
                    struct ts_backend_times *times, struct ts_err *err);
 int ts_gpu_losses(const struct ts_request *of, uint32_t n, uint32_t mode, struct ts_feed *feed,

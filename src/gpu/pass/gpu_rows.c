@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Solves for the complete rows in a pass, and sends them to the other members, chunk by chunk. */
+/* Solves for the complete rows in a pass, and sends them to the other members, one chunk (part of
+ * the member's range of shards) after another. */
 #include <cuda_runtime.h>
 
 #include "base/trace.h"
@@ -29,7 +30,8 @@ ts_gpu_error ts_gpu_rows_join(struct ts_gpu_pass *p)
     return e;
 }
 
-/* Calls `ready` of all models' updates, which computes their matrices. */
+/* Calls the function `ready` of all models' updates, which computes the matrices that updates
+ * need. */
 static int make_ready(struct ts_gpu_pass *p, struct ts_err *err)
 {
     int rc = 0;
@@ -169,7 +171,7 @@ int ts_gpu_rows_advance(struct ts_gpu_pass *p, struct ts_err *err)
             continue;
         if (atomic_load(&b->left[p->me->number][c]) == 0)
             rc = publish(p, c, err);
-        else if (p->g->comm != NULL) /* other processes expect the chunks in their order */
+        else if (p->g->comm != NULL) /* other processes expect the chunks in ascending order */
             break;
     }
     /* a gather that blocks the host is made at the end of the pass */

@@ -23,9 +23,10 @@ struct job {
     uint32_t turn; /* the member whose sums are being fetched */
     /* for each share of the mode: sums of all members, and of one member */
     struct ts_score_share *share, *share_here;
-    struct ts_score_sums *part, *part_here; /* 2 partial sums (parts) for each unit */
-    uint32_t *row, *row_here;               /* row numbers of these partial sums */
-    /* for each row: sums of all members, and PIECE sums of one member */
+    /* 2 partial sums (parts) for each unit (a warp's nonzeros) */
+    struct ts_score_sums *part, *part_here;
+    uint32_t *row, *row_here; /* row numbers of these partial sums */
+    /* slice: sums of each row over all members; piece: those of one member for PIECE rows */
     struct ts_score_sums *slice, *piece;
 };
 
@@ -75,8 +76,8 @@ ts_gpu_error ts_gpu_scores_warm(const struct ts_gpu_model *of, struct ts_gpu_mem
 
 /* ---- before and after it */
 
-/* Clears the sums on a device. Shares that a member does not compute stay zero, and their parts
- * have no row. */
+/* Clears the sums on a device. The sums of shares that a member does not compute stay zero, and no
+ * row number is set for their partial sums. */
 static int clear_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     const struct job *j = arg;
@@ -120,7 +121,8 @@ static ts_gpu_error fetch_slices(struct job *j, struct ts_gpu_member *me)
     ts_gpu_error e = fetch(me, j->part_here, my->score_part, n * sizeof *j->part);
     TRY(e, fetch(me, j->row_here, me->edge_row, n * sizeof *j->row));
     for (uint64_t k = 0; k < n && e == cudaSuccess; k++)
-        if (j->row_here[k] != UINT32_MAX) { /* one member computes each unit */
+        if (j->row_here[k] != UINT32_MAX) {
+            /* each unit (a warp's nonzeros) is computed by one member */
             j->part[k] = j->part_here[k];
             j->row[k] = j->row_here[k];
         }

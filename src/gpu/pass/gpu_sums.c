@@ -69,14 +69,14 @@ static double *device_of(const struct job *j, uint32_t k, const struct ts_gpu_me
     return j->pass->of(&me->replica[of->number]);
 }
 
-/* Waits for the work on `dense`. Returns 0, or the failure: e, or that of the wait. */
+/* Waits for the work on the stream `dense`. Returns 0, or the failure: e, or that of the wait. */
 static int end(const struct job *j, struct ts_gpu_member *me, ts_gpu_error e, struct ts_err *err)
 {
     TRY(e, cudaStreamSynchronize(me->dense));
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, j->pass->what);
 }
 
-/* Clears the sums on a device. Shares that the member does not compute stay zero. */
+/* Clears the sums on a device. The sums of shares that the member does not compute stay zero. */
 static int clear_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     const struct job *j = arg;

@@ -28,7 +28,7 @@ int ts_gpu_sums_new(struct ts_gpu_sums *s, struct ts_gpu *g, uint32_t mode, uint
                     struct ts_err *err);
 void ts_gpu_sums_free(struct ts_gpu_sums *s);
 
-/* Returns the bytes of an array with the sums of all shares. */
+/* Returns the bytes of an array with the sums of all shares (one thread block's nonzeros each). */
 static inline uint64_t ts_gpu_sums_bytes(const struct ts_gpu_sums *s)
 {
     return 8 * s->each * s->g->mode[s->mode].n_shares;
@@ -39,8 +39,8 @@ ts_gpu_error ts_gpu_sums_clear(const struct ts_gpu_sums *s, const struct ts_gpu_
                                double *on_device);
 ts_gpu_error ts_gpu_sums_fetch(const struct ts_gpu_sums *s, const struct ts_gpu_member *me,
                                const double *on_device);
-/* Adds up the fetched sums. *all: the sums of all members of all processes, which must all make
- * this call. */
+/* Adds up the sums that were fetched from members. *all: the sums of all members of all processes,
+ * which must all make this call. */
 int ts_gpu_sums_join(const struct ts_gpu_sums *s, const double **all, struct ts_err *err);
 
 /* A pass that only adds up sums of shares, and computes no rows. */
@@ -48,7 +48,7 @@ struct ts_gpu_sums_pass {
     const struct ts_gpu_request *ask;
     uint32_t each;
     double *(*of)(const struct ts_gpu_replica *my); /* where the kernel stores the sums */
-    /* adds a share to the sums of the request */
+    /* adds the sums of one share to those of the request */
     void (*add)(const struct ts_request *of, const double *share);
     const char *what; /* what is computed, for messages, such as "sums of a loss" */
 };

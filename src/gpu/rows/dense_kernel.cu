@@ -39,7 +39,8 @@ static __device__ inline void store4(double *p, const quad<double> &x)
 
 /* ------------------------------------------------------------------ a(row, :) := m(row, :) w
  *
- * m has elements of type T. It is a itself, or products in float64 when a is float (type A).
+ * a is the factor, w the matrix of the update. m has elements of type T. It is a itself, or
+ * products in float64 when a is float (type A).
  *
  * Lane L of a warp is at (i, j) = (L / 4, L % 4). A warp works on 8 rows; the lane holds row i. Of
  * each 16 columns it holds the four from 4 j on, by one vector load; the loads of neighbouring
@@ -88,14 +89,14 @@ static __device__ inline double dot4(const quad<T> &x, const quad<A> &y, double 
     return sum;
 }
 
-/* Returns the sum over the 4 lanes that share a row, in all of them. */
+/* Returns, to each of the 4 lanes that share a row, the sum of their x. */
 static __device__ inline double row_sum(double x)
 {
     x += __shfl_xor_sync(0xffffffff, x, 1);
     return x + __shfl_xor_sync(0xffffffff, x, 2);
 }
 
-/* Solves rows of up to 16 GROUPS columns.
+/* Solves rows of up to 16 GROUPS columns: multiplies them by w.
  *
  *   launch  any number of thread blocks; a warp takes 8 rows, then the 8 rows `step` rows later,
  *           ...
@@ -162,7 +163,7 @@ static __global__ void __launch_bounds__(THREADS, GROUPS == 1 ? 4 : 2)
                 const quad<A> after = round4<A>(d[g]);
                 if (at < n && 16 * g + 4 * j < ld)
                     store4(a + (uint64_t)row[slot] * ld + 16 * g + 4 * j, after);
-                if (INNER) /* zero past the last column */
+                if (INNER) /* entries past the last column are zero */
                     inner = dot4(x[slot][g], after, inner);
             }
             if (INNER) {
@@ -175,7 +176,7 @@ static __global__ void __launch_bounds__(THREADS, GROUPS == 1 ? 4 : 2)
     }
 }
 
-/* Solves rows of any length.
+/* Solves rows of any length: multiplies them by w.
  *
  *   launch  one thread block for each `tile_rows` of the n rows, 8 M or a multiple of it
  *   shared  the old rows, `stride` elements apart; with INNER also (tile_rows, ceil(ld / 32)) sums
@@ -299,7 +300,7 @@ uint32_t ts_dense_most(int device)
     int most = 0;
     if (cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) !=
         cudaSuccess)
-        return ld; /* the next call reports the error */
+        return ld; /* on an error, which the next CUDA call reports */
     while (ld > 0 && wide_bytes<double, true>(8, ld) > (uint64_t)most)
         ld -= 16;
     return ld;

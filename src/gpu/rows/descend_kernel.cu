@@ -49,13 +49,13 @@ static __device__ inline double step(double old, double t, double inverse, doubl
     return SIMPLE || x < upper ? x : upper;
 }
 
-/* The parameters of steps on the two columns of a lane. */
+/* The parameters of the coordinate-descent steps on the two columns of a lane. */
 struct columns {
     double2 inverse, threshold, lower, upper;
 };
 
-/* Loads the parameters. table: points to the lane's two columns in its first row; rows are ld
- * elements apart. */
+/* Loads the parameters of the lane's two columns. table: points to these columns in the first row
+ * of the table; its rows are ld elements apart. */
 template <bool SIMPLE>
 static __device__ inline columns load_columns(const double *table, uint32_t ld)
 {
@@ -129,8 +129,8 @@ template <class T, class A> struct unit_rows {
     {
         return row < n_rows && column < d.ld;
     }
-    /* Stores the final values of a pair of columns, and adds their part of the sums to inner and
-     * sum. */
+    /* Stores the final values of a pair of columns, and adds their products with m to `inner` and
+     * their absolute values to `sum`. */
     __device__ __forceinline__ void keep(const ts_descend &d, uint32_t row, uint32_t column,
                                          double2 now, double &inner, double &sum) const
     {
@@ -220,8 +220,8 @@ static __device__ inline void descend_row(double (&x)[8], double (&t)[8], const 
     }
 }
 
-/* Data for all units of a thread block: G as fragments (pairs in the order of the lanes), and the
- * table of columns. */
+/* Data for all units of a thread block: the matrix G as fragments (pairs in the order of the
+ * lanes), and the table of the columns' parameters. */
 template <int B> struct narrow_tables {
     double2 g[B * B * 32];
     double2 table[TS_DESCEND_TABLE * B * 4];
@@ -239,7 +239,7 @@ template <int B> struct narrow_tables {
     }
 };
 
-/* Makes the steps on columns 8 b .. 8 b + 7 of a unit. */
+/* Makes the steps of coordinate descent on columns 8 b .. 8 b + 7 of a unit. */
 template <class T, class A, int B, bool SIMPLE>
 static __device__ __forceinline__ void
 narrow_eight(const unit_rows<T, A> &unit, uint32_t ld, int b, const narrow_tables<B> &shared,
@@ -275,7 +275,7 @@ narrow_eight(const unit_rows<T, A> &unit, uint32_t ld, int b, const narrow_table
     of_x.row(lane, mine);
     descend_row<SIMPLE>(mine, rest, shared.g + (b * B + b) * 32, shared.table + b * 4, B * 4, moved,
                         size);
-    of_x.put_row(lane, mine); /* other lanes do not access this row */
+    of_x.put_row(lane, mine); /* no other lane accesses this row */
     __syncwarp();
 #pragma unroll
     for (int q = 0; q < TILES; q++) {
@@ -283,7 +283,7 @@ narrow_eight(const unit_rows<T, A> &unit, uint32_t ld, int b, const narrow_table
         x[b][q][0] = now.x;
         x[b][q][1] = now.y;
     }
-    __syncwarp(); /* the next columns overwrite both */
+    __syncwarp(); /* the next columns overwrite t and x in shared memory */
 }
 
 template <class T, class A, int B, bool SIMPLE>
@@ -343,13 +343,13 @@ static __global__ void __launch_bounds__(32 * NARROW_WARPS, 4)
  *
  * A thread block has a unit. Its x is stored in shared memory or, if that is too small, in
  * `scratch`, as tiles: pair [(b * TILES + q) * 32 + lane] belongs to tile q of columns 8 b .. 8 b +
- * 7. For eight columns, each warp computes its share of x G, over every WARPS-th group of eight k.
- * It reads G from the caches once for all 32 rows. Then warp q adds the shares of tile q and makes
- * its steps.
+ * 7. For eight columns of x G, each warp computes a partial sum over every WARPS-th group of eight
+ * rows of G. It reads G from the caches once for all 32 rows. Then warp q adds the partial sums of
+ * tile q and makes its steps.
  *
  *   launch  any number of thread blocks; if x is in `scratch`, as many as fit there
  *   shared  WARPS x TILE_LANES pairs, then x unless it is in `scratch` */
-/* Computes the warp's part of x G in columns 8 b .. 8 b + 7, and stores it in `share`. */
+/* Stores in `share` the warp's part of x G (rows times the matrix G) in columns 8 b .. 8 b + 7. */
 template <int WARPS>
 static __device__ __forceinline__ void share_product(const ts_descend &d, const double2 *x,
                                                      uint32_t b, double2 *share)
@@ -357,7 +357,7 @@ static __device__ __forceinline__ void share_product(const ts_descend &d, const 
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, i = lane / 4, j = lane % 4;
     const uint32_t ld = d.ld, eights = (ld + 7) / 8;
     double t[TILES][2] = {};
-    /* Columns past the end read the last row of G. They are 0 and stay 0. */
+    /* Columns past the end read the last row of G. These columns of x are 0 and stay 0. */
     const double *const right = d.g + (uint64_t)min(8 * b + i, ld - 1) * ld;
 #pragma unroll 4
     for (uint32_t c = warp; c < eights; c += WARPS) {
@@ -374,8 +374,8 @@ static __device__ __forceinline__ void share_product(const ts_descend &d, const 
         share[warp * TILE_LANES + q * 32 + lane] = make_double2(t[q][0], t[q][1]);
 }
 
-/* Makes the steps on the warp's tile in columns 8 b .. 8 b + 7, after all warps have stored their
- * parts of x G. */
+/* Makes the coordinate-descent steps on the warp's tile in columns 8 b .. 8 b + 7, after all warps
+ * have stored their parts of x G (rows times the matrix G). */
 template <int WARPS, bool SIMPLE, class T, class A>
 static __device__ __forceinline__ void step_tile(const ts_descend &d, const unit_rows<T, A> &unit,
                                                  uint32_t b, const double2 *share, double2 *x,
@@ -488,8 +488,8 @@ static __global__ void __launch_bounds__(32 * WARPS, WARPS == 4 ? 4 : 2)
 /* ------------------------------------------------------------------ sums of rows that do not
  * change */
 
-/* Computes the sums of rows that do not change: each warp those of a unit (32 rows), whose elements
- * are contiguous. */
+/* Computes the sums `inner` and `size` of rows that do not change: each warp those of a unit (32
+ * rows), whose elements are contiguous. */
 template <class T, class A>
 static __global__ void __launch_bounds__(32 * KEEP_WARPS) keep_rows(const struct ts_descend d)
 {

@@ -39,23 +39,26 @@ enum {
 };
 
 struct ts_descend {
-    enum ts_precision precision; /* precision of a */
+    enum ts_precision precision; /* precision of the factor a */
     int wide;      /* 1: m is float64 and a float32; 0: both have the same precision */
-    const void *m; /* n_rows x ld: the product */
+    const void *m; /* n_rows x ld: the product (MTTKRP) */
     void *a;       /* n_rows x ld: the factor */
     uint64_t n_rows;
     uint32_t ld;
-    uint64_t first_unit, n_units; /* units to be computed */
-    const double *g;              /* G: ld x ld, symmetric, zeros from the rank on */
-    const double *table;          /* TS_DESCEND_TABLE x ld */
-    int simple;                   /* 1: all thresholds are 0, all upper bounds infinite */
+    uint64_t first_unit, n_units; /* units (32 rows each) to be computed */
+    /* the matrix G of the least-squares problems: ld x ld, symmetric, zeros from the rank on */
+    const double *g;
+    const double *table; /* TS_DESCEND_TABLE x ld: the parameters of each column */
+    int simple;          /* 1: all thresholds are 0, all upper bounds infinite */
     uint32_t rounds;
-    uint32_t rank;         /* rank, inverse and rho: for simplex_kernel.h */
+    /* rank, inverse and rho are read only by the kernels of simplex_kernel.h */
+    uint32_t rank;
     const double *inverse; /* ld x ld: (G + rho I)^-1, zeros from the rank on */
     double rho;
-    double *inner;   /* for each unit: sum of m .* a over its rows; or NULL */
-    double *size;    /* for each unit: sum of |a|; or NULL */
-    double *scratch; /* ts_dense_scratch(ld) elements */
+    double *inner; /* for each unit: sum of m .* a over its rows; or NULL */
+    double *size;  /* for each unit: sum of |a|; or NULL */
+    /* memory of ts_dense_scratch(ld) elements, for rows that do not fit in shared memory */
+    double *scratch;
 };
 
 static inline uint64_t ts_descend_units(uint64_t n_rows)
@@ -66,7 +69,8 @@ static inline uint64_t ts_descend_units(uint64_t n_rows)
 /* Updates the rows of the units (32 rows each) by coordinate descent. */
 ts_gpu_error ts_descend_rows(const struct ts_descend *d, ts_gpu_stream stream);
 
-/* Computes the sums of the weighted rows, which do not change. g and scratch are not read. */
+/* Computes the sums of the rows times the column weights. The rows do not change. g and scratch are
+ * not read. */
 ts_gpu_error ts_descend_keep(const struct ts_descend *d, ts_gpu_stream stream);
 
 #ifdef __cplusplus

@@ -27,8 +27,8 @@ static __device__ double block_sum(double x, double *shared)
 
 /* ------------------------------------------------------------------ sum */
 
-/* part[block] := sum of x[i] over the block's threads, with i = t, t + n_threads, ... for thread t
- * of the grid. */
+/* part[block] := sum of x[i] over the threads of a thread block; thread t of the grid adds x[t],
+ * x[t + n_threads], ... */
 static __global__ void __launch_bounds__(THREADS)
     sum_parts(const double *x, uint64_t n, double *part)
 {
@@ -169,7 +169,7 @@ static __global__ void __launch_bounds__(THREADS)
                 }
     }
     __syncthreads();
-    /* number of the pair, row by row of the triangle ti <= tj */
+    /* number of the pair of column tiles, row by row of the triangle ti <= tj */
     const uint32_t pair = ti * n_tiles - ti * (ti + 1) / 2 + tj;
     double *const out = part + (p * (n_tiles * (n_tiles + 1) / 2) + pair) * TILE * TILE;
     for (uint32_t i = threadIdx.x; i < TILE * TILE; i += THREADS)

@@ -40,8 +40,9 @@ template <class T> static __device__ inline bool has_mark(T a)
     return a == 0 ? signbit(a) != 0 : (double)a < TS_ROW_ZERO && last_bit(a);
 }
 
-/* Returns a, which is not negative, with its mark: the sign of a zero, or the last bit of a number
- * below TS_ROW_ZERO. Values below the normal numbers become 0. */
+/* Returns a, which is not negative, with a mark that says whether its phi was above 1: the sign
+ * of a zero, or the last bit of a number below TS_ROW_ZERO. Values below the normal numbers
+ * become 0. */
 template <class T> static __device__ inline T marked(double a, bool mark)
 {
     const double least = sizeof(T) == sizeof(float) ? FLT_MIN : DBL_MIN;
@@ -68,8 +69,8 @@ static __global__ void begin_rows(const struct ts_gpu_rows r, const double *weig
     }
 }
 
-/* Multiplies an entry b by phi. If `last` and phi > 1, the result is negative. Returns the
- * violation |min(b, 1 - phi)| of the old b. */
+/* Multiplies an entry b by phi, its weighted product. If `last` and phi > 1, the result is
+ * negative. Returns the violation |min(b, 1 - phi)| of the old b. */
 template <class T> static __device__ inline double multiply(T *b, double phi, bool last)
 {
     const double was = fabs((double)*b), now = was * phi, less = fmin(was, 1 - phi);
@@ -134,8 +135,8 @@ template <class T> static __global__ void multiply_spans(const struct ts_gpu_row
 
 /* ------------------------------------------------------------------ columns */
 
-/* part(p, c) := sum over the rows of part p. Each of COLUMN_ROWS threads adds every COLUMN_ROWS-th
- * row. */
+/* part(p, c) := sum of column c over the rows of part p. Each of COLUMN_ROWS threads adds every
+ * COLUMN_ROWS-th row. */
 template <class T>
 static __global__ void __launch_bounds__(32 * COLUMN_ROWS)
     sum_columns(const struct ts_gpu_rows r, double *part)

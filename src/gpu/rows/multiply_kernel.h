@@ -22,7 +22,7 @@ extern "C" {
 struct ts_gpu_rows {
     enum ts_precision precision;
     void *a;         /* n_rows x ld: the factor */
-    void *b;         /* n_rows x ld: the rows during the rounds */
+    void *b;         /* n_rows x ld: the rows while they are multiplied in rounds */
     const void *phi; /* n_rows x ld: the weighted products of b */
     uint64_t n_rows;
     uint32_t rank, ld;
@@ -36,12 +36,13 @@ struct ts_gpu_rows {
 ts_gpu_error ts_multiply_begin(const struct ts_gpu_rows *r, const double *weight, double grow,
                                ts_gpu_stream stream);
 
-/* b := b .* phi for the rows of the launch's shards that no other shard shares. judge: 1: updates
- * kkt; last: 1: entries of b whose phi is above 1 become negative. */
+/* b := b .* phi for the rows of the launch's shards that no other shard shares. If judge is 1,
+ * updates kkt. If last is 1, entries of b whose phi is above 1 become negative. */
 ts_gpu_error ts_multiply_shards(const struct ts_gpu_rows *r, const struct ts_gpu_mttkrp *shards,
                                 int judge, int last, ts_gpu_stream stream);
 
-/* Makes the only round of rows that several shards share. It updates kkt and sets signs. */
+/* Multiplies once the rows that several shards share, in their only round. Updates kkt, and makes
+ * entries negative whose phi is above 1. */
 ts_gpu_error ts_multiply_spans(const struct ts_gpu_rows *r, ts_gpu_stream stream);
 
 /* column (ld elements) := sums of |b|. Then a := |b| with columns divided by their sums; entries

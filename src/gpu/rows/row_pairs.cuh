@@ -47,7 +47,7 @@ static __device__ inline double2 load_pair(const T *a, uint32_t row, uint32_t n_
     return make_double2(inside ? x.x : 0, inside ? x.y : 0);
 }
 
-/* Returns the sum over the warp, in a fixed order, in all lanes. */
+/* Returns to all lanes the sum of x over the warp, which is added in a fixed order. */
 static __device__ inline double warp_sum(double x)
 {
 #pragma unroll

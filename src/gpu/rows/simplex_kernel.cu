@@ -75,8 +75,8 @@ template <int Q, class F> static __device__ inline void each_pair(const wide_row
         f(k / (Q * 32) * 8 + 2 * (k % 4), k / 32 % Q * 8 + k % 32 / 4, k);
 }
 
-/* Returns the entries of a at a pair of columns, which are computed from v; zeros from the rank
- * on. */
+/* Returns the entries of the row a at a pair of columns, which are computed from v; zeros from the
+ * rank on. */
 template <int Q>
 static __device__ inline double2 pair_at(const wide_rows<Q> &r, uint32_t column, uint32_t row,
                                          uint32_t where)
@@ -114,7 +114,7 @@ static __device__ inline double warp_max(double x)
     return x;
 }
 
-/* Computes the thresholds of all rows of v. */
+/* Computes the thresholds of all rows of v, by which they are projected on the simplex. */
 template <int Q> static __device__ inline void project_wide(const wide_rows<Q> &r)
 {
     for (uint32_t row = threadIdx.x / 32; row < 8 * Q; row += WIDE_WARPS) {
@@ -144,7 +144,8 @@ template <int Q> static __device__ inline void project_wide(const wide_rows<Q> &
     }
 }
 
-/* Sets v to the old rows times their column weights, then computes the thresholds of the rows. */
+/* Sets v to the old rows times their column weights, then computes the thresholds of the rows, by
+ * which they are projected on the simplex. */
 template <int Q, class A>
 static __device__ inline void load_wide(const wide_rows<Q> &r, const A *a, const double *weight,
                                         uint32_t first, uint32_t n_rows)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* simplex_narrow.cuh - rows on the simplex with few columns: m and v of rows stay in registers.
+/* simplex_narrow.cuh - rows on the simplex with few columns. The product m of a row and its vector
+ * v (simplex_kernel.cu) stay in registers.
  *
  *   owner    the kernel owns the shared memory
  *   units    rows, in tiles of 8
@@ -19,7 +20,8 @@ enum {
     NARROW_BLOCKS = 2112 /* the most thread blocks: 16 for each of 132 multiprocessors */
 };
 
-/* The threshold of a row: a_r = v_r - most - t if that is above TS_ROW_NONE, otherwise 0. */
+/* The threshold of a row v in its projection on the simplex: a_r = v_r - most - t if that is above
+ * TS_ROW_NONE, otherwise 0. */
 struct threshold {
     double most, t;
 };
@@ -30,7 +32,7 @@ static __device__ inline double above(double v, const threshold &at)
     return x > TS_ROW_NONE ? x : 0;
 }
 
-/* Returns the sum over the four lanes of a row of a tile, in all of them. */
+/* Returns, to each of the four lanes of a row of a tile, the sum of their x. */
 static __device__ inline double row_sum(double x)
 {
     x += __shfl_xor_sync(0xffffffff, x, 1);
@@ -87,7 +89,8 @@ static __device__ inline void times_narrow(const double2 *matrix, const X &x,
     }
 }
 
-/* Computes the thresholds of the rows: t increases while entries fall below it (Michelot 1986). */
+/* Computes the thresholds that project the rows on the simplex: t increases while entries fall
+ * below it (Michelot 1986). */
 template <int B> static __device__ inline void project_narrow(uint32_t rank, narrow_rows<B> &r)
 {
     const uint32_t j = threadIdx.x % 4;
@@ -140,7 +143,7 @@ template <int B> static __device__ inline void project_narrow(uint32_t rank, nar
     }
 }
 
-/* Returns the lane's entry of the row a; zero from the rank on. */
+/* Returns the lane's entry of the row a, which is computed from v; zero from the rank on. */
 template <int B>
 static __device__ inline double entry(uint32_t rank, const narrow_rows<B> &r, int b, int q, int u)
 {
@@ -148,7 +151,7 @@ static __device__ inline double entry(uint32_t rank, const narrow_rows<B> &r, in
     return 8 * b + 2 * (threadIdx.x % 4) + u < rank ? x : 0;
 }
 
-/* value[q] := 1/2 a G a' - m a' of the lane's rows, where h is a G. */
+/* value[q] := the objective 1/2 a G a' - m a' of the lane's rows, where h is a G. */
 template <int B>
 static __device__ inline void
 value_narrow(uint32_t rank, const narrow_rows<B> &r, const double (&m)[B][NARROW_TILES][2],
@@ -166,7 +169,8 @@ value_narrow(uint32_t rank, const narrow_rows<B> &r, const double (&m)[B][NARROW
     }
 }
 
-/* Sets v to a - u, where u is the dual variable for which the row a would be optimal. h: a G. */
+/* Sets v to a - u, where u is the dual variable for which the row a would be optimal. h is the row
+ * a G. */
 template <int B>
 static __device__ inline void begin_narrow(uint32_t rank, double rho,
                                            const double (&m)[B][NARROW_TILES][2],
@@ -201,7 +205,8 @@ static __device__ inline void begin_narrow(uint32_t rank, double rho,
     }
 }
 
-/* Sets v to the old rows times their column weights, and computes the thresholds of the rows. */
+/* Sets v to the old rows times their column weights, and computes the thresholds that project the
+ * rows on the simplex. */
 template <class A, int B>
 static __device__ inline void load_narrow(const A *a, const double2 *weight, uint32_t first,
                                           uint32_t n_rows, uint32_t rank, uint32_t ld,
@@ -222,7 +227,7 @@ static __device__ inline void load_narrow(const A *a, const double2 *weight, uin
 }
 
 /* Makes all rounds, and leaves v and the thresholds of the new rows. A row that is not better than
- * the old one gets those of the old one. */
+ * the old row gets v and threshold of the old row. */
 template <class A, int B>
 static __device__ inline void
 rounds_narrow(const struct ts_descend &d, const double2 *g, const double2 *inverse,

@@ -16,7 +16,7 @@ enum {
     WARPS = THREADS / 32,
     CHUNK = 32, /* drawn columns in shared memory at a time */
     TILE = 8,   /* rows of a warp, and columns of an operand of tensor cores */
-    SOME = 8,   /* cells that a warp computes together */
+    SOME = 8,   /* drawn cells at which a warp computes the model together */
     PIECE = 128 /* most columns that a warp holds; longer rows are split into pieces */
 };
 
@@ -40,7 +40,8 @@ static __device__ inline double sum_of_lanes(double x)
 
 /* ------------------------------------------------------------------ column sums */
 
-/* sum(g, c) := sum over the rows of group g of column c. Each thread computes one sum. */
+/* sum(g, c) := sum of column c of the factor over the rows of group g. Each thread computes one
+ * sum. */
 template <class T>
 static __global__ void sum_groups(const void *a, uint64_t n_rows, uint32_t ld, uint64_t n_groups,
                                   double *sum)
@@ -57,7 +58,8 @@ static __global__ void sum_groups(const void *a, uint64_t n_rows, uint32_t ld, u
     sum[at] = x;
 }
 
-/* Adds to each group the sum of all groups before it. Each thread has a column. */
+/* Adds to the sums of each group of rows those of all groups before it. Each thread has a
+ * column. */
 static __global__ void add_groups(uint32_t ld, uint64_t n_groups, double *sum)
 {
     const uint32_t c = blockIdx.x * THREADS + threadIdx.x;
@@ -130,8 +132,8 @@ static __device__ inline uint64_t find(const double *sum, uint64_t n, uint64_t s
     return low;
 }
 
-/* Returns a random row of mode m, with probabilities in proportion to column c, in all lanes. unit:
- * a random number from 0 to 1. */
+/* Returns, to all lanes, a random row of mode m, with probabilities in proportion to column c of
+ * its factor. unit: a random number from 0 to 1. */
 template <class T>
 static __device__ inline uint64_t draw_row(const ts_gpu_steps &s, uint32_t m, uint32_t c,
                                            double unit)
@@ -157,8 +159,8 @@ static __device__ inline uint64_t draw_row(const ts_gpu_steps &s, uint32_t m, ui
     return last;
 }
 
-/* Draws column k: a row in each other mode, whose elementwise product is stored in s.column, and
- * the column's weight.
+/* Draws column k of the mode's unfolding: a row in each other mode, whose elementwise product is
+ * stored in s.column, and the column's weight.
  *
  *   launch  a warp a column */
 template <class T> static __global__ void draw_columns(const __grid_constant__ ts_gpu_steps s)

@@ -11,9 +11,10 @@
 
 /* ------------------------------------------------------------------ rows at drawn columns */
 
-/* gradient(i, :) += l2 a_i + linear closed + sum over the columns k of  w_k (g(0, <a_i, k>) -
- * linear) k;  or, with VALUES, row_value(i) := sum over the columns of  w_k (f(0, m) - linear
- * m).
+/* gradient(i, :) += l2 a_i + linear closed + sum over the columns k of w_k (g(0, <a_i, k>) -
+ * linear) k; or, with VALUES, row_value(i) := sum over the columns of w_k (f(0, m) - linear m).
+ * Here a_i is row i of the factor, k also stands for a drawn column, w_k for its weight and m for
+ * <a_i, k>. f is the loss, g its derivative, closed the product of the other modes' column sums.
  *
  *   launch  a warp has 8 rows from `first` on
  *
@@ -106,8 +107,8 @@ static __device__ inline void fetch_columns(const ts_gpu_steps &s, uint32_t from
 
 /* Like rows_at_columns, for rows of more columns than PIECE.
  *
- *   launch  grid (as before, pieces of the gradient, or 1 with VALUES): each computes the models
- *           from all pieces */
+ *   launch  grid (as for rows_at_columns, pieces of the gradient, or 1 with VALUES): each computes
+ *           the models from all pieces */
 template <class T, bool VALUES>
 __global__ void __launch_bounds__(THREADS)
     rows_at_columns_wide(const __grid_constant__ ts_gpu_steps s, uint64_t first, uint64_t end)
@@ -284,8 +285,8 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Returns column c of the product of the other modes' rows at cell u, which place_cell has
- * found. */
+/* Returns column c of the product of the other modes' factor rows at drawn cell u. place_cell has
+ * found these rows. */
 template <class T>
 static __device__ inline double cell_term(const ts_gpu_steps &s, const uint32_t (*row)[32],
                                           uint32_t u, uint32_t c)
@@ -298,8 +299,8 @@ static __device__ inline double cell_term(const ts_gpu_steps &s, const uint32_t 
 
 /* Like rows_at_cells, for rows of more columns than PIECE.
  *
- *   launch  grid (as before, pieces of the gradient, or 1 with VALUES): each computes the models
- *           from all columns */
+ *   launch  grid (as for rows_at_cells, pieces of the gradient, or 1 with VALUES): each computes
+ *           the models from all columns */
 template <class T, bool VALUES>
 __global__ void __launch_bounds__(THREADS)
     rows_at_cells_wide(const __grid_constant__ ts_gpu_steps s, uint64_t first, uint64_t end,
@@ -385,7 +386,7 @@ static __global__ void add_parts(const __grid_constant__ ts_gpu_steps s, uint64_
         ((T *)s.gradient)[row * s.ld + c] = (T)(entry<T>(s.gradient, row * s.ld + c) + sum);
 }
 
-/* of_group[g] := sum of row_value over the rows of group g. A warp for each group. */
+/* of_group[g] := sum of row_value over the rows of group g of rows. One warp for each group. */
 static __global__ void sum_values(const double *row_value, uint64_t n_rows, uint64_t first,
                                   uint64_t end, double *of_group)
 {

@@ -54,8 +54,9 @@ struct ts_gpu_steps {
     void *gradient;
 
     enum ts_loss_kind kind;
-    double at, linear, l2; /* the loss's parameter and linear part, and the penalty l2 */
-    int sums;              /* 1: compute column sums of the factors */
+    /* the parameter of the loss, its linear part, and the weight l2 of the penalty */
+    double at, linear, l2;
+    int sums; /* 1: compute column sums of the factors */
     /* groups x ld: column sums over each group of rows and all groups before it */
     double *sum[TS_MAX_ORDER];
     /* ld numbers each. closed[c]: product of the sums of column c of all other modes; upto[c]: sum
@@ -65,7 +66,7 @@ struct ts_gpu_steps {
     /* drawn columns */
     uint32_t n_columns; /* number of drawn columns, or 0 */
     int from_model;     /* 1: columns are drawn from the model; 0: uniformly */
-    int all_columns;    /* 1: all columns are used */
+    int all_columns;    /* 1: no columns are drawn, because all columns of the unfolding are used */
     double each;        /* number of columns that each uniformly drawn column stands for */
     uint64_t seed, draw;
     double *column, *weight; /* n_columns x ld; n_columns */
@@ -75,7 +76,8 @@ struct ts_gpu_steps {
     struct ts_drawn_cells cells;
     double *part; /* 2 TS_STEP_PARTS x ld: sums over parts of a row's cells */
 
-    double *row_value; /* n_rows: the sums of rows, for ts_step_values */
+    /* n_rows: for each row, the sum over its drawn columns or cells, for ts_step_values */
+    double *row_value;
 };
 
 /* Computes column sums of the factors, and draws the columns. */

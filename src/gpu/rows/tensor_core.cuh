@@ -16,7 +16,7 @@ static __device__ inline void multiply_add(double (&d)[2], double a, double b)
         : "d"(a), "d"(b));
 }
 
-/* The same with a of 16 x 8, b 8 x 8 and d 16 x 8. At (i, j) = (L / 4, L % 4), lane L holds a(i,
+/* d += a b, float64: a is 16 x 8, b 8 x 8, d 16 x 8. At (i, j) = (L / 4, L % 4), lane L holds a(i,
  * j), a(i + 8, j), a(i, j + 4) and a(i + 8, j + 4), b(j, i) and b(j + 4, i), and d(i, 2 j + 0..1)
  * and d(i + 8, 2 j + 0..1). */
 static __device__ inline void multiply_add(double (&d)[4], const double (&a)[4], double b0,
@@ -40,7 +40,7 @@ static __device__ inline void multiply_add(double (&d)[4], const double (&a)[4],
 #endif
 }
 
-/* The same for two left operands of 8 x 8, the first for rows 0 .. 7 of d (d[0..1]) and the second
+/* d += a b for two left operands of 8 x 8, the first for rows 0 .. 7 of d (d[0..1]) and the second
  * for rows 8 .. 15 (d[2..3]): lane L holds a[h](L / 4, L % 4 + 4 k) as a[h][k], b(L % 4 + 4 k, L /
  * 4) as b[k]. It uses two products of 16 x 4. One product of 16 x 8 would need its operands in
  * adjacent registers, so half of them would have to be copied. */

@@ -31,7 +31,7 @@
  * into different banks. */
 template <int LPR> struct spread {
     static constexpr uint32_t group = 8 * LPR, n_groups = 32 / LPR;
-    /* also room for `staged` */
+    /* also enough for the places that `staged` gives */
     static constexpr uint32_t words = 256 + (n_groups > 2 ? 4 * n_groups : 8);
     static constexpr __device__ uint32_t at(uint32_t p) { return p + p / group * 4; }
 };
@@ -74,10 +74,11 @@ template <int N = 32> static __device__ inline uint32_t scan_before(uint32_t x, 
 struct block_map {
     const uint32_t *word, *side;
     uint32_t n;
-    uint32_t kind, count; /* stored kind and count of the flags of level `lane` */
-    uint32_t n_set;       /* number of set flags, including the implied one */
-    uint32_t flag_bit;    /* first side bit of the positions of these flags */
-    uint32_t bitmaps;     /* bit l: level l has a bitmap */
+    /* kind and count of the flags of level `lane`, as the block stores them */
+    uint32_t kind, count;
+    uint32_t n_set;    /* number of set flags, including the implied one */
+    uint32_t flag_bit; /* first side bit of the positions of the flags of level `lane` */
+    uint32_t bitmaps;  /* bit l: level l has a bitmap */
     uint32_t bitmap_word;
     uint32_t exceptions; /* bit s: stream s has exceptions */
 };
@@ -130,14 +131,14 @@ static __device__ inline block_map map_block(const uint32_t *word, uint32_t n, u
     if (lane == n_levels)
         m.n_set = n;
     m.flag_bit = 0;
-    before = 0; /* side bits before those of streams: all lists of positions */
+    before = 0; /* side bits of all lists of positions, which come before those of streams */
     if (lists != 0) {
         const uint32_t mine = lists >> lane & 1 ? 8 * m.count : 0;
         m.flag_bit = scan_before<LEVEL_LANES>(mine, lane);
         before = __shfl_sync(ALL_LANES, m.flag_bit + mine, LEVEL_LANES - 1);
     }
-    /* Stream `lane` belongs to level lane / 2 + 1. above: flags set in the level above; set: flags
-     * set in this level. */
+    /* Stream `lane` belongs to level lane / 2 + 1. above: number of flags set in the level above;
+     * set: number of flags set in this level. */
     above = __shfl_sync(ALL_LANES, m.n_set, lane / 2 & 31) + (lane / 2 == 0);
     set = __shfl_sync(ALL_LANES, m.n_set, (lane / 2 + 1) & 31);
     n_entries = lane >= n_streams ? 0 : lane >= 2 * n_levels ? n : lane & 1 ? set - above : above;
@@ -489,7 +490,8 @@ decode_block(const ts_gpu_mttkrp &p, const uint32_t *word, uint32_t n, uint32_t 
     ret.row_flags = flags_of(m, 0, lane, list);
     ret.n_rows = __shfl_sync(ALL_LANES, m.n_set, 0);
     if constexpr (NL > 0 && NL <= 4) {
-        /* counts before a lane are at most 248 and fit in a byte: one scan for four levels */
+        /* the counts of flags before a lane are at most 248 and fit in a byte: one scan serves four
+         * levels */
         uint32_t flags[NL + 1], count[NL + 1], sum;
         flags[0] = ret.row_flags;
         sum = __popc(flags[0]);

@@ -25,11 +25,12 @@
 extern "C" {
 #endif
 
-/* Adds the edges of the shares, for each shard of an MTTKRP launch (args as for the launch; `edge`
- * and shard_edge have elements of `precision`, float64 for a wide launch). Rows inside a shard go
- * to args->out. The sum of shard s's first row goes to row 2 s of shard_edge, that of its last row
- * to row 2 s + 1 (zeros when both are the same row). shard_edge NULL: the shard is the only one of
- * the mode, and all sums go to args->out, with the bits that ts_edge_fold would give them. */
+/* Adds the edges (partial sums of rows) of the shares, for each shard of an MTTKRP launch (args as
+ * for the launch; `edge` and shard_edge have elements of `precision`, float64 for a wide launch).
+ * Rows inside a shard go to args->out. The sum of shard s's first row goes to row 2 s of
+ * shard_edge, that of its last row to row 2 s + 1 (zeros when both are the same row). shard_edge
+ * NULL: the shard is the only one of the mode, and all sums go to args->out, with the bits that
+ * ts_edge_fold would give them. */
 ts_gpu_error ts_edge_fold_shards(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
                                  void *shard_edge, ts_gpu_stream stream);
 
@@ -43,7 +44,8 @@ uint64_t ts_edge_count(uint64_t n_shards);
 ts_gpu_error ts_edge_fold(enum ts_precision precision, uint64_t n_shards, void *edge,
                           uint32_t *edge_row, uint32_t ld, void *out, ts_gpu_stream stream);
 
-/* Like ts_edge_fold, from edges in float64 to rows in float32. */
+/* Like ts_edge_fold, but the edges (partial sums of rows) are float64 and the rows of `out`
+ * float32. */
 ts_gpu_error ts_edge_fold_to_float(uint64_t n_shards, double *edge, uint32_t *edge_row, uint32_t ld,
                                    float *out, ts_gpu_stream stream);
 

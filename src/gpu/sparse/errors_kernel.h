@@ -19,15 +19,16 @@
 extern "C" {
 #endif
 
-/* Number of sums for each share: five for cells that are not held out, then five for held-out
- * cells. */
+/* Number of sums for each share (one thread block's nonzeros): five for cells that are not held
+ * out, then five for held-out cells. */
 #define TS_ERRORS_SUMS 10u
 
 struct ts_gpu_errors {
     const void *own; /* n_rows x ld: the factor of the shards' own mode */
     double mean;     /* the value of the model is that of the factors plus this mean */
     struct ts_hold_out hold_out;
-    uint8_t level[TS_MAX_ORDER]; /* level of each mode in the mode copy */
+    /* level of each mode in the mode copy (the nonzeros sorted for one mode) */
+    uint8_t level[TS_MAX_ORDER];
     /* TS_ERRORS_SUMS for each share of the mode copy, where x is a value and m the model's: sums of
      * 1, x, x^2, x m, (x - m)^2 */
     double *sums;

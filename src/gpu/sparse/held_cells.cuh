@@ -11,8 +11,8 @@
 #include "gpu/sparse/mttkrp_stages.cuh"
 
 /* Returns 8 bits: bit k is set if the nonzero at position 8 lane + k is held out. Bits of positions
- * past the block's end are arbitrary. level: the level of each mode in this copy, 0 for the mode of
- * rows. first_row: the first row of the block. */
+ * past the block's end are arbitrary. level: the level of each mode in the mode copy, 0 for the
+ * mode of rows. first_row: the first row of the block. */
 template <class T, int LPR, int NL>
 static __device__ inline uint32_t held_cells(const struct ts_hold_out &h, const uint8_t *level,
                                              uint32_t order, const warp_memory<T, LPR, NL> &mem,

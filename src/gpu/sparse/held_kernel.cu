@@ -13,7 +13,8 @@
 /* Thread blocks on a multiprocessor, with 128 registers a thread. */
 enum { HELD_CTAS = 4 };
 
-/* Like mttkrp_packed, with the same launch, for nonzeros that are not held out. */
+/* Computes the MTTKRP like mttkrp_packed, in a launch of the same shape, with held-out nonzeros as
+ * zeros. */
 template <class T, class S, int LPR, int NL, int U>
 __global__ void __launch_bounds__(32 * WARPS, HELD_CTAS)
     held_packed(const __grid_constant__ ts_gpu_mttkrp p, const __grid_constant__ ts_gpu_held held)

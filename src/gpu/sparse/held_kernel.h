@@ -22,7 +22,8 @@ extern "C" {
 
 struct ts_gpu_held {
     struct ts_hold_out hold_out;
-    uint8_t level[TS_MAX_ORDER]; /* level of each mode in the mode copy */
+    /* level of each mode in the mode copy (the nonzeros sorted for one mode) */
+    uint8_t level[TS_MAX_ORDER];
 };
 
 ts_gpu_error ts_held_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Computes gradients and sums of a loss over packed shards: like the MTTKRP, but each nonzero's
- * term is multiplied by the slope of the loss at the model's value, which also needs the row of the
- * shards' own mode. */
+ * term (the product of the other factors' rows) is multiplied by the slope of the loss at the
+ * model's value, which also needs the row of the shards' own mode. */
 #define _Static_assert static_assert /* for format/layout.h, which is a C header */
 #include "gpu/sparse/loss_kernel.h"
 
@@ -21,8 +21,8 @@ struct loss_sums : lane_sums<TS_LOSS_SUMS / 2> {
     }
 };
 
-/* The visitor (model_walk.cuh) of a loss. Each slope or value is computed by only one lane of a
- * group, because that takes long. */
+/* The visitor (model_walk.cuh) of a loss. The slope or value of the loss at a nonzero is computed
+ * by only one lane of a group, because that takes long. */
 struct loss_visitor {
     typedef ts_gpu_loss wanted;
     typedef sums_apart<loss_sums> sums;

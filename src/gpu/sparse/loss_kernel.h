@@ -21,8 +21,8 @@
 extern "C" {
 #endif
 
-/* Number of sums for each share: count, loss, ts_loss_reference and x of cells that are not held
- * out, then the same for held-out cells. */
+/* Number of sums for each share (one thread block's nonzeros): count, loss, ts_loss_reference and x
+ * of cells that are not held out, then the same for held-out cells. */
 #define TS_LOSS_SUMS 8u
 
 struct ts_gpu_loss {
@@ -33,14 +33,15 @@ struct ts_gpu_loss {
     double at;                   /* the parameter of the loss, if it takes one */
     const void *own;             /* n_rows x ld: the factor of the shards' own mode */
     struct ts_hold_out hold_out; /* held-out nonzeros, which gradients leave out */
-    uint8_t level[TS_MAX_ORDER]; /* level of each mode in the mode copy */
+    /* level of each mode in the mode copy (the nonzeros sorted for one mode) */
+    uint8_t level[TS_MAX_ORDER];
     /* NULL: compute gradients; otherwise TS_LOSS_SUMS for each share of the mode copy */
     double *sums;
 };
 
-/* out(i, r) = sum over the nonzeros of row i of g(x, m) prod_l factor[l](i_l, r), where g is the
- * derivative of the loss by m, minus that at value 0 if zeros is set. With loss->sums, computes the
- * sums instead. */
+/* out(i, r) = sum over the nonzeros of row i of g(x, m) prod_l factor[l](i_l, r), where x is the
+ * nonzero's value, m the model's, and g the derivative of the loss by m, minus that at value 0 if
+ * zeros is set. With loss->sums, computes the sums instead. */
 ts_gpu_error ts_loss_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
                             const struct ts_gpu_loss *loss, ts_gpu_stream stream);
 

@@ -135,9 +135,9 @@ held_of_lane(const WANTED &what, const share_walk<T, LPR, NL> &walk, const walke
 
 /* ------------------------------------------------------------------ 8 nonzeros */
 
-/* Adds m[k] of 8 nonzeros over the lanes of a group, like group_sum. The lane gets the sums of
- * nonzeros first .. first + N - 1, in ret. In groups of more than 8 lanes, several lanes get the
- * same nonzero. */
+/* Adds the lanes' parts m[k] of the model's values at 8 nonzeros over a group of lanes, like
+ * group_sum. The lane gets the sums of nonzeros first .. first + N - 1, in ret. In groups of more
+ * than 8 lanes, several lanes get the same nonzero. */
 template <int LPR> struct shares_of_eight {
     static constexpr int N = LPR < 8 ? 8 / LPR : 1, same = LPR > 8 ? LPR / 8 : 1; /* lanes */
 
@@ -170,7 +170,8 @@ template <int LPR> struct shares_of_eight {
     }
 };
 
-/* The loop of a visitor. SUM: it computes sums, otherwise rows. U nonzeros are loaded at a time. */
+/* The loop that calls a visitor V for each nonzero. SUM: it computes sums, otherwise rows. U
+ * nonzeros are loaded at a time. */
 template <class V, class T, int LPR, int NL, int U, bool SUM> struct model_walk {
     typedef typename V::wanted wanted;
     typedef typename V::sums sums;
@@ -354,7 +355,7 @@ template <class V, class T, int LPR, int NL, int U, bool SUM> struct model_walk 
 
 /* ------------------------------------------------------------------ a share */
 
-/* Adds the sums of a thread block, and stores them for its share. */
+/* Adds the sums of a thread block's lanes and warps, and stores them for its share. */
 template <class V, class T, int LPR, int NL>
 static __device__ __forceinline__ void store_sums(const typename V::wanted &what,
                                                   const share_walk<T, LPR, NL> &walk,
@@ -365,7 +366,8 @@ static __device__ __forceinline__ void store_sums(const typename V::wanted &what
 }
 
 /* out(i, r) = sum over the nonzeros of row i of weigh(x, model) * prod_l factor[l](i_l, r),
- * computed like mttkrp_packed. With SUM, computes the sums of each share instead.
+ * computed like mttkrp_packed. The visitor's function weigh takes the nonzero's value and the
+ * model's. With SUM, computes the sums of each share instead.
  *
  *   launch  grid (shares of the launch), 4 warps a thread block, which have all columns */
 template <class V, class T, int LPR, int NL, int U, bool SUM>

@@ -52,7 +52,7 @@ struct ts_gpu_mttkrp {
     uint32_t n_many;
     uint32_t n_shares;     /* number of shares of all shards of the launch */
     uint32_t share_blocks; /* blocks of nonzeros in a share (ts_mttkrp_share_blocks) */
-    uint32_t n_levels;     /* order - 1: levels below the row */
+    uint32_t n_levels;     /* number of levels below the row: order - 1 */
     uint32_t value_kind;   /* enum ts_value_kind */
     uint32_t n_codes;      /* ts_header_codes */
     /* 1: the second code is the weight of a cell, which kernels of observed cells use */
@@ -62,7 +62,8 @@ struct ts_gpu_mttkrp {
     const void *factor[TS_MAX_ORDER - 1]; /* factors of the modes at levels 1, 2, ... */
     void *out;                            /* n_rows x ld */
     void *edge; /* (2 x shares of the mode copy) x ld: partial sums of first and last rows */
-    uint32_t *edge_row; /* 2 x shares of the mode copy: the rows of `edge` */
+    /* 2 x shares of the mode copy: the numbers of the rows whose partial sums `edge` has */
+    uint32_t *edge_row;
     uint32_t ld;
     uint32_t out_float; /* for wide launches: `out` has elements of float, not double */
     uint32_t n_beside;  /* number of other models, less than ts_mttkrp_models */

@@ -296,8 +296,8 @@ static __device__ inline void add_open_rows(uint32_t heads, uint32_t group, uint
 }
 
 /* Adds the warps' first and last rows in the order of the nonzeros. One thread adds one column of
- * piece `number` of the rows. The share's own first and last row go to `edge`, other rows to
- * `out`. */
+ * piece `number` (a range of columns) of the rows. The share's own first and last row go to `edge`,
+ * other rows to `out`. */
 template <class T, class S, int LPR>
 static __device__ inline void store_edges(const ts_gpu_mttkrp &p, void *out, void *edges,
                                           const ts_gpu_shard &shard, uint32_t share, const T *ends,
@@ -368,9 +368,11 @@ template <class T, int LPR, int NL> struct warp_memory {
     /* the lane's 16 bytes of the row that its group began in, in the memory of `part` */
     char *head;
     uint32_t *flag_word, *ahead;
-    T *all_ends, *ends; /* first and last rows of the nonzeros of all warps, and of this warp */
-    T *carry;           /* the lane's 16 bytes of the row that the block before ended in */
-    warp_span *span;    /* for each warp */
+    /* sums of the first and last rows of the nonzeros of all warps, and of this warp */
+    T *all_ends, *ends;
+    /* the lane's 16 bytes of the sum of the row that the block before ended in */
+    T *carry;
+    warp_span *span; /* for each warp */
     __device__ warp_memory(uint4 *shared, uint32_t n_levels, uint32_t n_models,
                            const lane_place<LPR> &at, uint32_t warps = WARPS)
     {
@@ -387,7 +389,8 @@ template <class T, int LPR, int NL> struct warp_memory {
         carry = ends + (LPR + at.member) * N;
         span = (warp_span *)((char *)all_ends + n_models * warps * 2 * size::row_bytes);
     }
-    /* Returns the same memory with the rows of model k. */
+    /* Returns the same memory with the pointers to first, last and carried rows moved to those of
+     * model k. */
     __device__ warp_memory of_model(uint32_t k) const
     {
         constexpr int N = piece<T>::N;
@@ -399,8 +402,8 @@ template <class T, int LPR, int NL> struct warp_memory {
     }
 };
 
-/* The columns that a lane computes, in piece `number` of the rows. A lane past the last column
- * loads those of the first lane and stores nothing. */
+/* The columns that a lane computes, in piece `number` (a range of columns) of the rows. A lane past
+ * the last column loads those of the first lane and stores nothing. */
 template <class T, class S, int LPR, int NL> struct lane_columns {
     /* narrow: `out` is float and sums are double; active: the lane has columns */
     bool narrow, active;
@@ -437,7 +440,7 @@ template <class T, class S, int LPR, int NL> struct lane_columns {
     }
 };
 
-/* The blocks first .. end - 1 of a warp, and the data of one of them in each lane. */
+/* The blocks first .. end - 1 of a warp. Each lane knows where one of these blocks begins. */
 struct warp_blocks {
     uint32_t first, end;
     uint32_t lane_word, lane_row; /* first word and first row of block first + lane */
@@ -449,8 +452,8 @@ struct warp_rows {
     bool any;          /* a row has ended in this warp */
 };
 
-/* Prepares a warp for its first block: clears the carried row, and starts the copy of the first
- * block. */
+/* Prepares a warp for its first block: clears the carried row (the sum of the row that the block
+ * before ended in), and starts the copy of the first block. */
 template <class T, int LPR, int NL>
 static __device__ inline warp_rows start_warp(const ts_gpu_shard &shard, const lane_place<LPR> &at,
                                               const warp_memory<T, LPR, NL> &mem, uint32_t n_models,
@@ -479,9 +482,9 @@ static __device__ inline warp_rows start_warp(const ts_gpu_shard &shard, const l
     return rows;
 }
 
-/* (1) Decodes block b, from shared memory if it fits there, and (2) starts the copy of the next
- * one. UNROLLED: the number of levels for which decoding is unrolled, by default NL. 0 is a loop
- * over any number of levels, which is less code. */
+/* Steps (1) and (2) of mttkrp_kernel.cu: decodes block b, from shared memory if it fits there, and
+ * starts the copy of the next block. UNROLLED: the number of levels for which decoding is unrolled,
+ * by default NL. 0 is a loop over any number of levels, which is less code. */
 template <int UNROLLED = -1, class T, int LPR, int NL, class WEIGHTS = no_weights>
 static __device__ inline decoded
 take_block(const ts_gpu_mttkrp &p, const ts_gpu_shard &shard, const lane_place<LPR> &at,
@@ -513,9 +516,9 @@ take_block(const ts_gpu_mttkrp &p, const ts_gpu_shard &shard, const lane_place<L
     return d;
 }
 
-/* Stores the flags of the block's rows in shared memory. Returns the row before the first one that
- * begins in the group. The flag of a block's first nonzero is not stored: it is set if the
- * nonzero's row differs from the last row of the block before. */
+/* Stores in shared memory the flags that say which of the block's nonzeros begin a row. Returns the
+ * row before the first one that begins in the group. The flag of a block's first nonzero is not
+ * stored: it is set if the nonzero's row differs from the last row of the block before. */
 template <class T, int LPR, int NL>
 static __device__ inline uint32_t place_rows(const lane_place<LPR> &at,
                                              const warp_memory<T, LPR, NL> &mem, uint32_t first_row,
@@ -529,8 +532,8 @@ static __device__ inline uint32_t place_rows(const lane_place<LPR> &at,
     return __shfl_sync(ALL_LANES, row, at.group * LPR);
 }
 
-/* (4) of mttkrp_kernel.cu: adds the partial sums of rows that several groups share, by an inclusive
- * scan. The sum of the warp's first row goes to mem.ends, that of the block's last row to
+/* Step (4) of mttkrp_kernel.cu: adds the partial sums of rows that several groups share, by an
+ * inclusive scan. The sum of the warp's first row goes to mem.ends, that of the block's last row to
  * mem.carry, and other sums to `row_before`. */
 template <class T, class S, int LPR, int NL>
 static __device__ inline void join_groups(const ts_gpu_mttkrp &p, const lane_place<LPR> &at,

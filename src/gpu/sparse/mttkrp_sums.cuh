@@ -11,7 +11,7 @@
 
 #include "gpu/sparse/mttkrp_stages.cuh"
 
-/* Adds 8 nonzeros to their rows. Bit k of f: nonzero k begins a row. */
+/* Adds 8 nonzeros to the sums of their rows. Bit k of f: nonzero k begins a row. */
 template <class T, class S, int LPR, int NL, int U, bool FLAGS>
 static __device__ inline void add_nonzeros(const ts_gpu_mttkrp &p, const void *const *level,
                                            const char *const *factor, uint64_t column_byte,
@@ -41,8 +41,8 @@ static __device__ inline void add_nonzeros(const ts_gpu_mttkrp &p, const void *c
     }
 }
 
-/* (3) of mttkrp_kernel.cu: gathers the factor rows of the group's nonzeros and adds them up. Rows
- * that begin and end in the group are stored. Returns whether a row begins in the group: then
+/* Step (3) of mttkrp_kernel.cu: gathers the factor rows of the group's nonzeros and adds them up.
+ * Rows that begin and end in the group are stored. Returns whether a row begins in the group: then
  * mem.head has the sum of the nonzeros before it. */
 template <class T, class S, int LPR, int NL, int U>
 static __device__ inline bool

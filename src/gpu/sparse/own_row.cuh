@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* own_row.cuh - computes the model's value at nonzeros of a decoded block: the dot product of the
- * MTTKRP's terms and the row of the shards' own mode.
+ * nonzero's term (the product of the other factors' rows) and the row of the shards' own mode.
  *
  *   owner    all in registers
  *   threads  groups of LPR lanes, as in mttkrp_stages.cuh; all lanes of a warp call together
@@ -11,7 +11,7 @@
 
 #include "gpu/sparse/mttkrp_stages.cuh"
 
-/* The row of the shards' own mode that a group of lanes is at. */
+/* The row of the shards' own mode that a group of lanes has reached. */
 template <class T> struct own_row {
     piece<T> now;
     const char *at;
@@ -27,8 +27,8 @@ template <class T> struct own_row {
             now = {};
     }
 
-    /* Loads the rows of U nonzeros. Bit u of f: a row begins with nonzero u. The loads are
-     * independent of each other. */
+    /* Loads the rows of the shards' own mode for U nonzeros. Bit u of f: a row begins with nonzero
+     * u. The loads are independent of each other. */
     template <int U> __device__ inline void follow(uint32_t f, piece<T> (&row)[U])
     {
 #pragma unroll
@@ -44,7 +44,7 @@ template <class T> struct own_row {
     }
 };
 
-/* Returns the sum over the lanes of a group, in all of them. */
+/* Returns, to all lanes of a group, the sum of their x. */
 template <int LPR, class T> static __device__ inline T group_sum(T x)
 {
 #pragma unroll
@@ -53,9 +53,9 @@ template <int LPR, class T> static __device__ inline T group_sum(T x)
     return x;
 }
 
-/* m[u] := the part of the lane's columns in the model's value at U nonzeros with these terms. `own`
- * moves on when a row begins. With SIGNS, entries of `own` keep their signs; otherwise their
- * magnitudes are used. */
+/* m[u] := the part of the lane's columns in the model's value at U nonzeros with these terms
+ * (products of the other factors' rows). `own` moves on when a row begins. With SIGNS, entries of
+ * `own` keep their signs; otherwise their magnitudes are used. */
 template <class T, int U, bool FLAGS, bool SIGNS>
 static __device__ inline void parts_of_models(const piece<T> (&term)[U], uint32_t f,
                                               own_row<T> &own, T (&m)[U])
@@ -84,8 +84,8 @@ static __device__ inline void models(const piece<T> (&term)[U], uint32_t f, own_
         m[u] = group_sum<LPR>(m[u]);
 }
 
-/* Adds g times a nonzero's terms to its row. begins: the row before has ended, and is stored
- * first. */
+/* Adds g times a nonzero's term (the product of the other factors' rows) to its row. begins: the
+ * row before has ended, and is stored first. */
 template <class T, bool FLAGS>
 static __device__ inline void add_term(run_rows<T> &rows, bool begins, T g, const piece<T> &term)
 {

@@ -200,7 +200,7 @@ static __device__ inline void add_slices(const ts_gpu_scores &s, ts_score_sums *
         else
             add_sums(sum, before);
     }
-    /* An inclusive scan, which restarts at lanes where a row begins. */
+    /* An inclusive scan of the lanes' sums, which restarts at lanes where a row begins. */
     const uint32_t heads = __ballot_sync(ALL_LANES, has);
     const uint32_t up_to = heads & (ALL_LANES >> (31 - lane));
     const uint32_t distance = up_to == 0 ? lane : lane - (31 - __clz(up_to));

@@ -14,7 +14,7 @@
 
 #include "gpu/sparse/mttkrp_stages.cuh"
 
-/* A type that tells a visitor whether rows may begin among the nonzeros. */
+/* A type that tells the function called for some nonzeros whether rows may begin among them. */
 template <bool FLAGS> using rows_begin = std::integral_constant<bool, FLAGS>;
 
 /* A decoded block. */
@@ -47,7 +47,8 @@ template <class T, int LPR, int NL> struct share_walk {
     /* Returns the share's number in its mode copy. */
     __device__ __forceinline__ uint64_t number() const { return shard.first_share + share; }
 
-    /* Prepares the warp for its first block, with rows of n_models models. */
+    /* Prepares the warp for its first block, and clears its carried rows, one for each of n_models
+     * models. */
     __device__ __forceinline__ void start(uint32_t n_models)
     {
         rows = start_warp(shard, at, mem, n_models, blocks);
@@ -68,8 +69,8 @@ template <class T, int LPR, int NL> struct share_walk {
         }
     }
 
-    /* Stores the flags of a block's rows in shared memory. Returns the row before the first one
-     * that begins in the group. */
+    /* Stores in shared memory the flags that say which of a block's nonzeros begin a row. Returns
+     * the row before the first one that begins in the group. */
     __device__ __forceinline__ uint32_t place(const walked_block &block)
     {
         return place_rows(at, mem, block.first_row, block.d, rows);
@@ -123,8 +124,8 @@ template <class T, int LPR, int NL> struct share_walk {
         __syncthreads();
     }
 
-    /* Adds the first and last rows of the warps and stores them; those of the share go to
-     * p.edge. */
+    /* Adds and stores the sums of the warps' first and last rows. Those of the share's own first
+     * and last row go to p.edge. */
     template <class S = T> __device__ __forceinline__ void end_rows() const
     {
         end_warp();
@@ -179,8 +180,8 @@ static inline cudaError_t launch_lanes(uint32_t ld, LAUNCH &&launch, WIDE &&wide
     }
 }
 
-/* Like launch_lanes, but rows that a warp cannot hold are divided among thread blocks with 32 lanes
- * a group, one for each column of grid_of. */
+/* Like launch_lanes, but if a warp cannot hold a row, its columns are divided among thread blocks
+ * (the second dimension of grid_of), with 32 lanes a group. */
 template <class T, int LEAST, class LAUNCH>
 static inline cudaError_t launch_pieces(uint32_t ld, LAUNCH &&launch)
 {

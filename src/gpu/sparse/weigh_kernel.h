@@ -26,7 +26,8 @@ extern "C" {
 struct ts_gpu_weigh {
     const void *own;             /* n_rows x ld: rows b of the mode; their signs are ignored */
     struct ts_hold_out hold_out; /* held-out nonzeros count as zeros, with separate sums */
-    uint8_t level[TS_MAX_ORDER]; /* level of each mode in the mode copy */
+    /* level of each mode in the mode copy (the nonzeros sorted for one mode) */
+    uint8_t level[TS_MAX_ORDER];
     /* NULL: compute rows. Otherwise TS_WEIGH_SUMS for each share of the mode copy, instead of rows:
      * sums of x log m and of x m over nonzeros that are not held out; the number of held-out
      * nonzeros, and their sums of x log m, of m and of x^2. */

@@ -88,7 +88,7 @@ static __device__ inline void tell_models(const ts_gpu_mttkrp &p, const void *ro
     __syncwarp();
 }
 
-/* The pieces of rows that a thread block sums. */
+/* The pieces (ranges of columns) of rows that a thread block sums. */
 struct summed_pieces {
     uint32_t first, n;
 };
@@ -101,8 +101,8 @@ template <class T> static __device__ inline summed_pieces pieces_of_block(uint32
     return s;
 }
 
-/* Adds the terms of a block to their rows, each times the factor that is stored in place of its
- * value. */
+/* Adds the terms (products of the other factors' rows) of a block's nonzeros to their rows. Each is
+ * multiplied by the factor that has replaced the nonzero's value. */
 template <class T>
 static __device__ inline void sum_pieces(const ts_gpu_mttkrp &p, const lane_place<32> &at,
                                          const warp_memory<T, 32, 0> &mem,
@@ -117,8 +117,8 @@ static __device__ inline void sum_pieces(const ts_gpu_mttkrp &p, const lane_plac
     }
 }
 
-/* Stores the first and the last row of a share. All threads of the thread block call, once its
- * warps are done. */
+/* Stores the sums of the first and the last row of a share. All threads of the thread block call,
+ * once its warps are done. */
 template <class T>
 static __device__ inline void
 end_pieces(const ts_gpu_mttkrp &p, const ts_gpu_shard &shard, uint32_t share,

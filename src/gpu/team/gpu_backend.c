@@ -216,7 +216,7 @@ static uint64_t gpu_row_bytes(uint32_t rank, enum ts_precision precision)
 static void gpu_need(const struct ts_backend_conf *conf, uint64_t *factors, uint64_t *other)
 {
     const uint32_t n = conf->n_models > 0 ? conf->n_models : 1;
-    *factors = *other = 0; /* the factors are on the devices */
+    *factors = *other = 0; /* no host memory for factors, which are on the devices */
     for (uint32_t k = 0; k < n; k++) {
         const uint32_t rank = conf->n_models > 0 ? conf->ranks[k] : conf->rank;
         *other +=
@@ -330,8 +330,8 @@ static void gpu_hold_out(void *be, const struct ts_hold_out *h)
     of->hold_out = *h;
 }
 
-/* Fails if the product of the mode is not stored where the update needs it (beside the factor or in
- * its place). */
+/* Fails if the product of the mode is not stored where the update needs it (in a buffer of its own
+ * or in place of the factor). */
 static int check_kind(const void *be, uint32_t mode, const struct ts_row_update *update,
                       struct ts_err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Opens and closes a member's device (a GPU of the team): its memory, streams and events, and the
- * tables that are sent to it once. */
+ * constant tables that are sent to it once. */
 #include <cuda_runtime.h>
 #include <stdlib.h>
 #include <string.h>

@@ -29,14 +29,15 @@ struct ts_gpu_device {
  * bytes. Makes a context on each device to read its free memory. */
 int ts_gpu_devices(struct ts_gpu_device *ret, char *why);
 
-/* Writes the name of a device, or "" if the driver has none. As cheap as ts_gpu_count. */
+/* Writes the name of a device, or "" if the driver has none. Makes no context, so it is cheap. */
 void ts_gpu_name(int number, char *ret, size_t room);
 
 /* Returns the number of devices: 0 without a device or a driver, with the reason in why, or -1 if
  * the driver cannot be used. The call is cheap, because it makes no context. */
 int ts_gpu_count(char *why);
 
-/* Whether a device can be used: 1, or 0 with the reason in why. As cheap as ts_gpu_count. */
+/* Whether a device can be used: 1, or 0 with the reason in why. Makes no context, so it is
+ * cheap. */
 int ts_gpu_usable(int number, char *why);
 
 #endif

@@ -14,7 +14,7 @@
  * larger. */
 #define STAGE_BYTES (UINT64_C(8) << 20)
 
-/* A kept shard that moves to another member, and its old and new place. */
+/* A kept shard that moves to another member, and its old and new place (memory for one shard). */
 struct gift {
     uint64_t shard, from_place, to_place;
     uint32_t from, to; /* members */
@@ -23,8 +23,8 @@ struct gift {
 struct move {
     struct ts_gpu *g;
     uint32_t mode;
-    /* for each member: number of places to be freed, which are listed at the end of its
-     * free_place */
+    /* for each member: number of places for kept shards that are to be freed, which are listed at
+     * the end of its free_place */
     uint64_t freed[TS_MAX_TEAM];
     ts_gpu_error e;
     struct gift *gift;
@@ -217,7 +217,7 @@ const uint64_t *ts_gpu_keep_ranges(struct ts_gpu *g, uint32_t mode)
     return m->deal_first;
 }
 
-/* Moves all boundaries towards `want`. */
+/* Moves all boundaries between the members' ranges of shards towards `want`. */
 static int move_all(struct move *v, const uint64_t *want, struct ts_err *err)
 {
     struct ts_gpu *g = v->g;
@@ -226,7 +226,7 @@ static int move_all(struct move *v, const uint64_t *want, struct ts_err *err)
     ts_gpu_error e;
     int rc = 0;
     memcpy(before, m->first, sizeof before);
-    /* moves only shards that members i - 1 and i had before this call */
+    /* moves only shards that members i - 1 and i had before this call of move_all */
     for (uint32_t i = 1; i < g->n_members; i++)
         move_boundary(v, i, want[i],
                       m->first[i - 1] > before[i - 1] ? m->first[i - 1] : before[i - 1],

@@ -123,8 +123,8 @@ static int settle(struct ts_gpu_log *log, struct ts_gpu_mark *mark, ts_gpu_error
     return 1;
 }
 
-/* Checks the next mark. Returns 1 if it became a span, 0 if its work is running or there is no
- * mark, -1 for a failure. */
+/* Checks the next mark (pair of timing events). Returns 1 if it became a span, 0 if its work is
+ * running or there is no mark, -1 for a failure. */
 static int look(struct ts_gpu_log *log)
 {
     const uint32_t i = log->next < log->n_marks ? log->next : 0;
@@ -145,14 +145,14 @@ static int look(struct ts_gpu_log *log)
 
 int ts_gpu_log_look(struct ts_gpu_log *log)
 {
-    return look(log) > 0; /* the next wait reports a failure */
+    return look(log) > 0; /* a failure is reported by the next wait for the device */
 }
 
 int ts_gpu_log_room(struct ts_gpu_log *log)
 {
     for (int looks = 0; looks < LOOKS && log->n_marks > 0; looks++)
         if (look(log) < 0)
-            return 1; /* the next wait reports the failure */
+            return 1; /* the failure is reported by the next wait for the device */
     return log->n_marks + TS_GPU_MARKS_SPARE < TS_GPU_MARKS;
 }
 

@@ -32,8 +32,9 @@ enum {
 
 struct ts_gpu_span {
     uint64_t start_ns, end_ns;
-    const char *what;      /* text that stays valid longer than the log */
-    uint32_t lane;         /* lane of the trace, counted from the first lane of the GPU */
+    const char *what; /* text that stays valid longer than the log */
+    /* lane (line) of the trace's timeline, counted from the first lane of the GPU */
+    uint32_t lane;
     uint64_t free_ns;      /* for a copy: time at which its slot was free; 0: before start_ns */
     uint64_t shard, bytes; /* shard or exchange number, and bytes; TS_TRACE_NO_SHARD, 0: none */
 };
@@ -46,7 +47,7 @@ struct ts_gpu_spans {
 struct ts_gpu_mark {
     ts_gpu_event start, end, began;
     enum ts_gpu_work work; /* TS_GPU_COPY: the mark has only `copy`, and `start` is not recorded */
-    struct ts_gpu_span span; /* its times are set after it has ended */
+    struct ts_gpu_span span; /* the timed work; start and end are set after it has ended */
     struct ts_gpu_span copy; /* a copy that ended before `start`, or `end`; `what` NULL: none */
     int copy_timed;          /* 1: `began` was recorded when the copy's slot was free */
 };
@@ -73,8 +74,9 @@ ts_gpu_error ts_gpu_log_begin(struct ts_gpu_log *log, ts_gpu_stream stream);
  * when the caller must try again. At 0 the device is hundreds of shards behind the host. */
 int ts_gpu_log_room(struct ts_gpu_log *log);
 
-/* Checks one mark, and returns 1 if its work has ended, otherwise 0. A thread that waits anyway may
- * call it, to save work in ts_gpu_log_end. Not to be called between a start and its stop. */
+/* Checks one mark (timed piece of work), and returns 1 if its work has ended, otherwise 0. A thread
+ * that waits anyway may call it, to save work in ts_gpu_log_end. Not to be called between a start
+ * and its stop. */
 int ts_gpu_log_look(struct ts_gpu_log *log);
 
 /* To be called before the copy of a shard is enqueued. The next mark must be that of the kernel
@@ -83,8 +85,9 @@ int ts_gpu_log_look(struct ts_gpu_log *log);
 ts_gpu_error ts_gpu_log_copy(struct ts_gpu_log *log, ts_gpu_stream stream, int waits,
                              uint64_t shard, uint64_t bytes);
 
-/* To be called when a stream waits for that copy but its kernel is enqueued later, perhaps after
- * other marks: gives the copy its own mark. Does nothing if there is no unmarked copy. */
+/* To be called when a stream waits for the copy of ts_gpu_log_copy, but its kernel is enqueued
+ * later, perhaps after other marks: gives the copy its own mark. Does nothing if there is no
+ * unmarked copy. */
 ts_gpu_error ts_gpu_log_came(struct ts_gpu_log *log, ts_gpu_stream stream);
 
 /* Like ts_gpu_log_copy for a copy that was enqueued in pieces from since_ns on. To be called before

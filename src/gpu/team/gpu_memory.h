@@ -9,7 +9,7 @@
  *   owner    the caller closes the object that it opened; NULL stands for a machine without NVML
  *   units    bytes
  *   threads  one at a time
- *   errors   none: without an answer the caller assumes TS_GPU_DRIVER_BYTES
+ *   errors   none: without an answer of NVML the caller assumes TS_GPU_DRIVER_BYTES
  */
 #ifndef TS_GPU_GPU_MEMORY_H
 #define TS_GPU_GPU_MEMORY_H
@@ -27,10 +27,10 @@ struct ts_gpu_memory *ts_gpu_memory_open(void);
 void ts_gpu_memory_close(struct ts_gpu_memory *memory);
 
 /* Sets *ret to the bytes that all processes use on a device (its number in this process). Returns
- * 1, or 0 without an answer. Makes no context. */
+ * 1, or 0 if NVML does not answer. Makes no context. */
 int ts_gpu_memory_used(const struct ts_gpu_memory *memory, int device, uint64_t *ret);
 
-/* Sets *ret to the unused bytes of a device. Returns 1, or 0 without an answer. Makes no
+/* Sets *ret to the unused bytes of a device. Returns 1, or 0 if NVML does not answer. Makes no
  * context. */
 int ts_gpu_memory_free(const struct ts_gpu_memory *memory, int device, uint64_t *ret);
 

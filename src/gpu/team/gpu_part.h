@@ -17,8 +17,8 @@
 struct ts_gpu_part {
     const struct ts_backend *backend;
 
-    /* Write how the part was compiled, such as "CUDA 13.0 for sm_80,sm_90", and the ways of
-     * exchange between GPUs that it supports. */
+    /* Write how the code for GPUs was compiled, such as "CUDA 13.0 for sm_80,sm_90", and the ways
+     * of exchange between GPUs that it supports. */
     void (*built)(char *ret, size_t room);
     void (*built_exchange)(char *ret, size_t room);
 
@@ -31,7 +31,7 @@ struct ts_gpu_part {
     /* Loads NCCL. Returns 0, or a negative ts_code with a message that gives the reason. */
     int (*check_nccl)(struct ts_err *err);
 
-    /* exchange.h and exchange_speed.h */
+    /* functions of exchange.h and exchange_speed.h */
     enum ts_exchange_kind (*exchange_used)(const struct ts_exchange *x);
     const char *(*exchange_note)(const struct ts_exchange *x);
     int (*speed_new)(const int *device, uint32_t n, enum ts_exchange_kind kind, uint64_t most_bytes,

@@ -143,8 +143,8 @@ static int make_models(struct ts_gpu *g, const struct ts_backend_conf *conf, str
     return 0;
 }
 
-/* Returns the elements of a member's `stage`: whole rows, at most as many as the largest factor
- * has. */
+/* Returns the elements of a member's `stage` (rows that are being converted to or from float64):
+ * whole rows, at most as many as the largest factor has. */
 static uint64_t stage_elements(const struct ts_gpu *g, uint64_t most_rows)
 {
     uint64_t ret = 0;
@@ -209,8 +209,9 @@ void ts_gpu_plan_free(struct ts_gpu *g)
     free(g->model);
 }
 
-/* For a team of one member: keeps the same fraction of every mode, from the mode's first shard on,
- * and stores the shards without gaps. all: bytes of all shards; left: bytes of memory. */
+/* For a team of one member: keeps on the device the same fraction of every mode's shards, from the
+ * mode's first shard on, and stores the shards without gaps. all: bytes of all shards; left: bytes
+ * of memory. */
 static void pack(struct ts_gpu *g, uint64_t all, uint64_t left)
 {
     uint64_t used = 0;
@@ -235,9 +236,10 @@ static void pack(struct ts_gpu *g, uint64_t all, uint64_t left)
     g->store_bytes = g->n_slots * g->slot_bytes + used;
 }
 
-/* For a team of several members: keeps the fraction n_keep / most of each range. All places have
- * the same size, so that a shard fits in any free place. Each member keeps the middle of its range,
- * so that small moves of a boundary affect only streamed shards. */
+/* For a team of several members: keeps on the devices the fraction n_keep / most of each member's
+ * range of shards. All places have the same size, so that a shard fits in any free place. Each
+ * member keeps the middle of its range, so that small moves of a boundary affect only streamed
+ * shards. */
 static void place(struct ts_gpu *g, uint64_t n_keep, uint64_t most)
 {
     for (uint32_t i = 0; i < g->n_members; i++) {

@@ -197,7 +197,7 @@ int ts_gpu_ranks_share(const struct ts_gpu *g)
     return 0;
 }
 
-/* The result of a process in a step of opening: TS_ELIMIT with its message, or 0. */
+/* The result of a process in a step of opening the backend: TS_ELIMIT with its message, or 0. */
 struct limit {
     int rc;
     char text[500];

@@ -81,15 +81,18 @@ struct ts_gpu_mode {
     const struct ts_disk_shard *shard;
     uint64_t n_shards, n_rows;
     uint32_t share_blocks;            /* blocks of nonzeros in a share (one thread block) */
-    uint64_t n_shares, *first_share;  /* for each shard: shares before it */
+    uint64_t n_shares, *first_share;  /* for each shard: number of shares before it */
     uint64_t first[TS_MAX_TEAM + 1];  /* member i has the shards first[i] .. first[i + 1] - 1 */
-    uint64_t passed[TS_MAX_TEAM + 1]; /* the ranges of the last pass */
-    uint64_t version;       /* version of the fields below, recorded by tables on devices */
+    uint64_t passed[TS_MAX_TEAM + 1]; /* the ranges of members in the last pass */
+    /* version of the fields below; tables on devices record the version that they were made from */
+    uint64_t version;
     unsigned char *keep;    /* for each shard: 1 if it stays on its member's device */
     unsigned char *present; /* for each shard: 1 if it stays, and was already copied */
-    unsigned char *deal;    /* for each shard: an enum ts_deal, for the feed */
+    /* for each shard: an enum ts_deal, which says whether the feed lends it */
+    unsigned char *deal;
     uint64_t deal_first[TS_MAX_DEVICES + 1]; /* ranges of members of this process, for the feed */
-    uint64_t *place;    /* for each shard: its offset in `kept` of its member */
+    /* for each shard that stays: offset of its memory in `kept` of its member */
+    uint64_t *place;
     uint32_t *boundary; /* first and last rows of shards, ascending, each once */
     uint64_t n_boundary;
 };
@@ -115,10 +118,12 @@ struct ts_gpu_slot {
 
 /* A device's table of the kept shards of a mode, chunk by chunk (parts of the member's range). */
 struct ts_gpu_table {
-    struct ts_gpu_shard *entry; /* in device memory, for n_shards of the mode */
-    uint64_t version;           /* version of the mode that it was made from; 0: never made */
-    uint32_t n_chunks;          /* number of chunks for which it was made */
-    /* for each chunk: numbers of kept shards, and of their shares */
+    /* in device memory: descriptions of the kept shards; room for n_shards of the mode */
+    struct ts_gpu_shard *entry;
+    /* version of the struct ts_gpu_mode that it was made from; 0: never made */
+    uint64_t version;
+    uint32_t n_chunks; /* number of chunks for which it was made */
+    /* for each chunk: number of its kept shards, and number of their shares */
     uint32_t n[TS_GPU_CHUNKS], n_shares[TS_GPU_CHUNKS];
 };
 
@@ -144,11 +149,11 @@ struct ts_gpu_replica {
      * NULL */
     char *phi;
     double *judged; /* TS_WEIGH_SUMS sums for each share, for models of counts */
-    /* partial sums of rows, 2 for each unit of the largest mode (observed_kernel.h); NULL unless
-     * the run may have models of observed cells */
+    /* partial sums of rows, 2 for each unit (a warp's nonzeros) of the largest mode
+     * (observed_kernel.h); NULL unless the run may have models of observed cells */
     double *part;
-    uint32_t *edge_row; /* row numbers of these partial sums */
-    double *ends;       /* 2 such partial sums for each shard of the largest mode */
+    uint32_t *edge_row; /* row numbers of the partial sums in `part` */
+    double *ends;       /* partial sums of rows, 2 for each shard of the largest mode */
     /* memory for the systems of long rows (observed_long.h), with a lock for each; or NULL */
     double *place;
     uint32_t *lock;
@@ -164,17 +169,20 @@ struct ts_gpu_replica {
      * (step_kernel.h); NULL unless the run may have such models */
     double *losses; /* TS_LOSS_SUMS sums for each share */
     double *group_sum[TS_MAX_ORDER], *closed, *upto, *column, *weight, *cell_part;
-    double *of_group; /* ts_step_values: a value for each group of rows of the largest mode */
+    /* for each group of rows of the largest mode, the sum that ts_step_values computes */
+    double *of_group;
     char *apart; /* products of modes whose updates read the old rows, apart_rows x ld; or NULL */
     void *edge;  /* edge rows (edge_kernel.h): 2 for each share of the largest mode */
-    void *shard_edge; /* ts_edge_count(shards of the largest mode) rows */
-    /* for each row of the largest mode, its inner product or size; or, for units of rows, all inner
-     * products, then all sizes */
+    /* edge rows of shards (edge_kernel.h): ts_edge_count(shards of the largest mode) rows */
+    void *shard_edge;
+    /* for each row of the largest mode, its part of `inner` or `size` (struct ts_row_sums); or, for
+     * units of 32 rows, the parts of `inner` of all units, then those of `size` */
     double *row_inner;
-    double *parts;        /* parts of a Gram matrix: ts_dense_scratch elements */
-    double *sums;         /* TS_DENSE_SUM_SCRATCH elements, for ts_dense_sum */
-    double *gram, *inner; /* ld x ld, then one element for `inner` and one for `size` */
-    double *w;            /* matrix of an update (ld x ld), table of columns, and inverse of ADMM */
+    double *parts; /* parts of a Gram matrix: ts_dense_scratch elements */
+    double *sums;  /* TS_DENSE_SUM_SCRATCH elements, for ts_dense_sum */
+    /* gram: ld x ld; inner: one element for `inner` and one for `size` (struct ts_row_sums) */
+    double *gram, *inner;
+    double *w;          /* matrix of an update (ld x ld), table of columns, and inverse of ADMM */
     void *host;         /* page-locked, ts_gpu_host_bytes: copy of w, or of gram, inner and size */
     double *host_scale; /* after `host`: ld scales of columns */
     int scaling;        /* 1: the device may read host_scale until the member's event `scaled` */
@@ -193,9 +201,12 @@ struct ts_gpu_member {
     /* device memory: `memory` holds all but shards, `store` holds shards */
     char *memory, *store;
     struct ts_gpu_replica *replica; /* the memory of each model */
-    uint32_t *edge_row;             /* rows of `edge`, or of the partial sums of the first model */
-    uint32_t *shard_row[TS_MAX_ORDER]; /* ts_edge_count(n_shards) row numbers that never change */
-    uint32_t *boundary[TS_MAX_ORDER];  /* in device memory: boundary of struct ts_gpu_mode */
+    /* row numbers of the partial sums in `edge`, or in `part` of the first model */
+    uint32_t *edge_row;
+    /* ts_edge_count(n_shards) numbers: first and last rows of shards, which never change */
+    uint32_t *shard_row[TS_MAX_ORDER];
+    /* in device memory: a copy of `boundary` of struct ts_gpu_mode */
+    uint32_t *boundary[TS_MAX_ORDER];
     double *dict;
     double *stage; /* g->stage elements: rows that are being converted to or from float64 */
     void *locked;  /* page-locked memory: `host` and host_scale of all models */
@@ -213,7 +224,7 @@ struct ts_gpu_member {
     ts_gpu_stream copy, compute[TS_GPU_STREAMS], keeping[TS_GPU_KEPT_STREAMS], dense, send;
     /* for each stream of `compute` and `keeping`: recorded after its work */
     ts_gpu_event joined[TS_GPU_STREAMS + TS_GPU_KEPT_STREAMS];
-    /* recorded when rows can be sent, in the order of publishing */
+    /* for each chunk, in the order of publishing: recorded when its rows can be sent */
     ts_gpu_event solved[TS_GPU_CHUNKS];
     ts_gpu_event copied[TS_GPU_LENT];
     ts_gpu_event ready, received, over, scaled;
@@ -268,7 +279,7 @@ struct ts_gpu_team {
     uint64_t turn; /* number of the current job */
     uint32_t n_busy;
     pthread_t caller;   /* the thread that runs the job, and polls for other processes meanwhile */
-    uint64_t polled_ns; /* time of its last poll */
+    uint64_t polled_ns; /* time of the caller's last poll */
     ts_gpu_job job;
     void *arg;
     struct ts_feed *feed; /* the feed of the job, to which failures are passed; or NULL */
@@ -380,9 +391,9 @@ static inline uint64_t ts_gpu_edge_bytes(const struct ts_gpu_model *of, int wide
     return (uint64_t)of->ld * (wide ? 8 : of->gpu->element);
 }
 
-/* Returns the bytes of a model's `host`. Before a pass it holds the data of an update: a matrix,
- * the table of columns and, with updates that read the old rows (own), a second matrix. After the
- * pass it holds a matrix and two sums. */
+/* Returns the bytes of a model's page-locked memory `host`. Before a pass it holds the data of an
+ * update: a matrix, the table of columns and, with updates that read the old rows (own), a second
+ * matrix. After the pass it holds a matrix and two sums. */
 static inline uint64_t ts_gpu_host_bytes(uint32_t ld, int own)
 {
     return 8 * ((uint64_t)ld * (own ? 2 : 1) + TS_DESCEND_TABLE) * ld;

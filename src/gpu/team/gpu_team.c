@@ -10,9 +10,9 @@
 #include "gpu/team/gpu_fail.h"
 #include "gpu/team/gpu_team.h"
 
-/* A check takes a microsecond or two; a sleep of 20 microseconds lasts 70. So a wait spends its
- * first tens of milliseconds checking, and yields the core between checks. Most passes end within
- * that time; waits for a disk do not, and sleep. */
+/* A check whether work has ended takes a microsecond or two; a sleep of 20 microseconds lasts 70.
+ * So a wait spends its first tens of milliseconds checking, and yields the core between checks.
+ * Most passes end within that time; waits for a disk do not, and sleep. */
 #define LOOKS           20000
 #define SLEEP_NS        20000
 #define POLL_NS         1000000 /* time between polls for failures of other processes */

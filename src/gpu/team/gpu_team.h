@@ -23,7 +23,8 @@ int ts_gpu_team_barrier(struct ts_gpu *g, struct ts_err *err);
 /* Waits for an event of the device. Returns early if another member fails. */
 int ts_gpu_team_wait(struct ts_gpu *g, struct ts_gpu_member *me, ts_gpu_event event,
                      struct ts_err *err);
-/* Waits between two checks: yields at first, then sleeps. *n counts the waits, from 0. */
+/* Waits between two checks whether something has ended: yields at first, then sleeps. *n counts the
+ * waits, from 0. */
 void ts_gpu_team_pause(uint32_t *n);
 /* Returns 0, or the first failure. During a pass, the thread that runs it also polls for failures
  * of other processes, which give TS_ESTOP. */

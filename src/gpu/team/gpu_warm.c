@@ -15,7 +15,8 @@
 #include "gpu/rows/simplex_kernel.h"
 #include "gpu/sparse/weigh_kernel.h"
 
-/* Packs a shard of one nonzero, and copies it to the device memory for parts of a Gram matrix. */
+/* Packs a shard of one nonzero, and copies it to device memory that is free now, that for parts of
+ * a Gram matrix. */
 static int pack_one(const struct ts_gpu *g, struct ts_gpu_member *me, struct ts_disk_shard *entry,
                     struct ts_err *err)
 {
@@ -267,7 +268,7 @@ int ts_gpu_device_warm(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, st
         shard.n_blocks = entry.n_blocks;
         shard.nnz = entry.nnz;
     }
-    /* the first model's `parts` hold the shard */
+    /* the first model's `parts` hold the packed shard of one nonzero */
     for (uint32_t k = 0; k < g->n_models && g->cells == NULL; k++)
         TRY(e, warm_product(&g->model[k], me, &shard));
     for (uint32_t k = 0; k < g->n_models; k++) {
