@@ -70,7 +70,8 @@ static struct ts_pass_model prepare_product(struct ts_cpu *c, uint32_t mode)
     return (struct ts_pass_model){ .col = c->col, .out = &c->product, .summed = summed };
 }
 
-/* Computes the product of a dense tensor, and calls `ready` of the update of its rows. */
+/* Computes the product of a dense tensor, then calls `ready` of the row update, which computes the
+ * matrix of the update. */
 static int multiply_dense(const struct ts_request *r, uint32_t mode, struct ts_feed *feed,
                           struct ts_backend_times *times, struct ts_err *err)
 {
@@ -87,8 +88,8 @@ static int multiply_dense(const struct ts_request *r, uint32_t mode, struct ts_f
                : rc;
 }
 
-/* Computes the products of n models, and calls `ready` of the updates of their rows. some: 1 if
- * updated rows may go to some ranks only. */
+/* Computes the products of n models, and calls `ready` of their row updates, which computes the
+ * matrices of the updates. some: 1 if updated rows may go to some ranks only. */
 static int multiply_all(const struct ts_request *r, uint32_t n, uint32_t mode, int some,
                         struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
 {
@@ -204,7 +205,8 @@ static int complete_dense(struct ts_cpu *c, uint32_t mode, struct ts_feed *feed,
     return rc;
 }
 
-/* Computes requests of kind ROWS, for several models that are apart, or for one. */
+/* Computes requests of kind ROWS, for several models that are apart (with matrices of their own),
+ * or for one. */
 static int complete_all(const struct ts_request *r, uint32_t n, uint32_t mode, struct ts_feed *feed,
                         struct ts_backend_times *times, struct ts_err *err)
 {
@@ -290,7 +292,7 @@ static int product_all(const struct ts_request *r, uint32_t n, uint32_t mode, st
         return multiply_all(r, 1, mode, 0, feed, times, err);
     rc = multiply_all(r, n, mode, 1, feed, times, err);
     then = ts_clock_ns();
-    (void)ts_cpu_exchanged(r[0].be); /* discards times of exchanges before these rows */
+    (void)ts_cpu_exchanged(r[0].be); /* discards the times of exchanges before these updates */
     for (uint32_t k = 0; k < n && rc == 0; k++)
         if (r[k].update != NULL)
             rc = cpu_solve(r[k].be, mode, r[k].update, r[k].sums, err);
@@ -355,7 +357,8 @@ static int cpu_pass(const struct ts_request *requests, uint32_t n, uint32_t mode
     case TS_REQUEST_ERRORS:
     case TS_REQUEST_LOSSES:
         return judge_all(requests, n, mode, feed, times, err);
-    case TS_REQUEST_SCORES: /* not requested: CELLS exists, and scores come from it */
+    /* not requested: this backend answers CELLS, from which scores are computed */
+    case TS_REQUEST_SCORES:
     case TS_N_REQUEST_KINDS:
         break;
     }
@@ -369,7 +372,7 @@ static uint32_t cpu_most_rank(const struct ts_backend_conf *conf)
 }
 
 /* Returns the number of column groups whose sums are computed in passes of their own: 0 on CPU
- * cores. */
+ * cores, where columns form no such groups. */
 static uint32_t cpu_groups(const void *be)
 {
     (void)be;

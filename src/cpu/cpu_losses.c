@@ -39,7 +39,7 @@ static int begin_rounds(struct ts_cpu *c, uint32_t mode, struct ts_rounds_of *re
     return rc;
 }
 
-/* Divides the updated rows among ranks, for the Gram matrix, to which each rank adds its rows. */
+/* Divides the updated rows among ranks, so that each rank adds its rows to the Gram matrix. */
 static void end_multiplied(struct ts_cpu *c, uint32_t mode)
 {
     if (c->shared->share == NULL)
@@ -60,7 +60,8 @@ static void tell_rows(const struct ts_request *w, uint32_t n, struct ts_backend_
     times->row_bytes = bytes;
 }
 
-/* Makes multiplicative updates for several models that are apart, or for one. */
+/* Makes multiplicative updates for several models that are apart (with matrices of their own), or
+ * for one. */
 int ts_cpu_multiply_all(const struct ts_request *w, uint32_t n, uint32_t mode, struct ts_feed *feed,
                         struct ts_backend_times *times, struct ts_err *err)
 {
@@ -99,22 +100,24 @@ static int begin_descent(struct ts_cpu *c, uint32_t mode, struct ts_rounds_of *r
     return rc;
 }
 
-/* Ends a descent after the gradient over the nonzeros is known. *dealt_ns: increased by the time in
- * which rows were sent to the ranks that make their steps. */
+/* Makes the gradient step of a mode's rows, once the gradient over the nonzeros is known.
+ * *dealt_ns: increased by the time in which rows were sent to the ranks that make their steps. */
 static int end_descent(struct ts_cpu *c, uint32_t mode, const struct ts_descent *descent,
                        uint64_t *dealt_ns, struct ts_err *err)
 {
     struct ts_cpu_shared *s = c->shared;
     const uint64_t start = ts_clock_ns();
     const int rc = s->share != NULL ? ts_cpu_deal_rows(c, mode, &c->product, 0, NULL, err) : 0;
-    c->ranks[mode].here = descent->gradient != NULL; /* with a `gradient`, factors do not change */
+    /* if the gradient itself is wanted, factors do not change */
+    c->ranks[mode].here = descent->gradient != NULL;
     *dealt_ns += ts_clock_ns() - start;
     return rc == 0 ? ts_steps_make(s->steps, s->share, c->ranks[mode].row, mode, s->factor,
                                    &c->product, descent, err)
                    : rc;
 }
 
-/* Makes gradient steps for several models that are apart, or for one. */
+/* Makes gradient steps for several models that are apart (with matrices of their own), or for
+ * one. */
 int ts_cpu_descend_all(const struct ts_request *w, uint32_t n, uint32_t mode, struct ts_feed *feed,
                        struct ts_backend_times *times, struct ts_err *err)
 {

@@ -57,10 +57,11 @@ struct ts_cpu_shared {
     uint32_t capabilities;  /* capabilities that the run needs: bits of enum ts_capability */
     /* 1: this rank has put rows into shared factors, which other ranks may not see yet */
     int put;
-    uint64_t *dealt;              /* memory for ts_cpu_deal */
+    uint64_t *dealt;              /* memory for `group` and `row` of each model's `ranks` */
     struct ts_device_times *told; /* times of each rank, as they are returned to the caller */
     struct ts_needs *needs;       /* which ranks need which rows; NULL: all rows go to all ranks */
-    /* Bit m: the first rank (this rank) lacks some rows of mode m. */
+    /* first_lacks: bit m is set if the first rank lacks some rows of mode m; lacks: if this rank
+     * does */
     uint32_t first_lacks, lacks;
     struct ts_trace *trace; /* or NULL */
 };
@@ -100,7 +101,7 @@ int ts_cpu_descends(const struct ts_backend_conf *conf);
 int ts_cpu_multiplies(const struct ts_backend_conf *conf);
 /* Whether there are several models, and each has matrices of its own. */
 int ts_cpu_are_apart(const struct ts_backend_conf *conf);
-/* Returns the conf of model k alone, for models that are apart. */
+/* Returns the conf of model k alone, for models that are apart (with matrices of their own). */
 struct ts_backend_conf ts_cpu_conf_apart(const struct ts_backend_conf *conf, uint32_t k);
 void ts_cpu_need(const struct ts_backend_conf *conf, uint64_t *factor_bytes, uint64_t *other_bytes);
 uint32_t ts_cpu_most(const struct ts_backend_conf *conf);
@@ -139,8 +140,9 @@ void ts_cpu_deal(void *be, struct ts_feed_deal *ret);
  * it changes, and after all ranks have read it. */
 int ts_cpu_settle(struct ts_cpu_shared *s, const struct ts_fmat *f, struct ts_err *err);
 int ts_cpu_settle_put(struct ts_cpu_shared *s, struct ts_err *err);
-/* Sends the rows of a mode from the ranks whose passes computed them to the ranks that own their
- * groups. Later, solve or gram sends all rows, or those that are needed, to all ranks. */
+/* Sends the rows of a mode from the ranks whose passes computed them to the ranks that own the
+ * groups of these rows. Later, the backend's `solve` or `gram` sends all rows, or those that are
+ * needed, to all ranks. */
 int ts_cpu_deal_rows(struct ts_cpu *c, uint32_t mode, struct ts_fmat *rows, int some,
                      struct ts_backend_times *times, struct ts_err *err);
 struct ts_exchanged ts_cpu_exchanged(void *be);
@@ -150,7 +152,7 @@ uint64_t ts_cpu_tell_rows(void *be, struct ts_backend_times *times);
 /* Records that rows of the mode were sent to all ranks, or to some of them only. */
 void ts_cpu_note_lacks(struct ts_cpu_shared *s, uint32_t mode,
                        const struct ts_rowsolve_ranks *ranks);
-/* Scales the rows that this rank has updated, and those that it received. */
+/* Scales the columns of the rows that this rank has updated, and of those that it received. */
 void ts_cpu_scale_some(struct ts_cpu *c, uint32_t mode, const double *s);
 
 #endif

@@ -66,7 +66,8 @@ struct ts_pass_loop {
     omp_lock_t lock;        /* guards all members below, and rc, err and wait_ns */
     struct ts_loan *newest; /* the loan whose partitions are being taken */
     uint32_t next;          /* number of the next partition in `newest` */
-    int more;               /* 1: for shards: the loan holds a shard that is to be visited */
+    /* if whole shards are visited: 1 if the loan holds one that is to be visited */
+    int more;
 };
 
 /* Visits all partitions or shards. Returns 0 or the failure in rc. */

@@ -12,10 +12,11 @@
 
 /* least number of cells of a row of the array as a matrix (dense_cells.h) */
 #define LEAST_COLS 64u
-#define MOST_PANEL 32u /* most columns of a panel */
+#define MOST_PANEL 32u /* most columns of a panel (columns that are evaluated together) */
 #define GIVEN      TS_BLOCK_NNZ
 
-/* Cells that a thread has evaluated and not passed to `take` yet, with space for as many more. */
+/* Cells that a thread has evaluated and not passed to the caller's function `take` yet, with space
+ * for as many more. */
 struct block {
     /* n: number of cells; first: number of cells of the partition that `take` got before */
     uint32_t n, first;
@@ -33,12 +34,14 @@ struct cells {
     uint64_t cols;  /* number of cells of a row */
     uint32_t panel; /* columns of a panel */
     double *memory; /* memory of all arrays below */
-    double *table[TS_DENSE_MAX_ORDER]; /* by mode: the factor as float64 */
-    double *b;                         /* B of dense_cells.h, in panels */
-    double *row;                       /* threads x rank: k of dense_cells.h */
-    uint64_t done;                     /* number of partitions in earlier slabs */
-    struct block *block;               /* one for each thread */
-    atomic_int failed;                 /* 1: `take` has failed for a partition */
+    double *table[TS_DENSE_MAX_ORDER]; /* for each mode: the factor as float64 */
+    /* the products of the factor rows of each column (B of dense_cells.h), in panels */
+    double *b;
+    /* threads x rank: the product of the factor rows of a row of cells (k of dense_cells.h) */
+    double *row;
+    uint64_t done;       /* number of partitions in earlier slabs */
+    struct block *block; /* one for each thread */
+    atomic_int failed;   /* 1: the caller's `take` has failed for a partition */
 };
 
 /* Returns the level of the layout at which columns begin. *cols: number of columns. */
@@ -78,7 +81,8 @@ static void take_factors(struct cells *s, const struct ts_fmat *factor)
         ts_fmat_get(&factor[m], 0, factor[m].n_rows, s->table[m], s->threads);
 }
 
-/* ret := the product of the factor rows for row q of levels first .. end - 1 of the layout. */
+/* ret := the elementwise product of the factor rows at row q of levels first .. end - 1 of the
+ * layout. */
 static void put_row(const struct cells *s, uint32_t first, uint32_t end, uint64_t q, double *ret)
 {
     const struct ts_dense *d = s->dense;
@@ -93,7 +97,8 @@ static void put_row(const struct cells *s, uint32_t first, uint32_t end, uint64_
     }
 }
 
-/* Computes `b`. The columns that fill up the last panel are zeros, and are not used. */
+/* Computes b, the products of the factor rows of all columns. The columns that fill up the last
+ * panel are zeros, and are not used. */
 static void make_b(struct cells *s)
 {
 #pragma omp parallel for num_threads(s->threads) schedule(static)
@@ -108,7 +113,8 @@ static void make_b(struct cells *s)
 
 /* ---- a partition ---- */
 
-/* Passes the first n cells of the block to `take`, and moves the others to the front. */
+/* Passes the first n cells of the block to the caller's function `take`, and moves the others to
+ * the front. */
 static int give(const struct cells *s, uint32_t thread, uint64_t partition, uint32_t n, int last,
                 struct block *b, struct ts_err *err)
 {
@@ -158,8 +164,8 @@ static void put_index(const struct cells *s, const double *x, uint64_t at, uint3
     }
 }
 
-/* Evaluates the model at n cells x, which begin at column col of a row of cells. row: the row
- * product of the other levels for this row. */
+/* Evaluates the model at n cells x, which begin at column col of a row of cells. row: the product
+ * of the other levels' factor rows for this row of cells. */
 static void put_cells(const struct cells *s, const double *x, uint64_t at, uint64_t col, uint32_t n,
                       const double *row, struct block *b)
 {
@@ -186,7 +192,7 @@ static int run_partition(const struct cells *s, uint32_t thread, const void *sla
                          struct ts_err *err)
 {
     double *row = s->row + (size_t)thread * row_doubles(s->rank), x[GIVEN];
-    uint64_t known = UINT64_MAX; /* the row of cells for which `row` has the row product */
+    uint64_t known = UINT64_MAX; /* the row of cells whose product of factor rows is in `row` */
     int rc = 0;
     b->n = b->first = 0;
     for (uint64_t at = first; at < end && rc == 0;) {

@@ -2,9 +2,9 @@
 /* dense_cells.h - makes the weighted pass (stream/weighted.h) over the cells of a dense tensor.
  *
  * Partitions are runs of TS_PARTITION_NNZ cells of a slab in the order of the array; the last one
- * of a slab has the rest. ts_dense_partitions (format/arrays/dense.h) counts them. Unknown cells
- * (NaN) are left out, so a partition may have fewer cells, or none: then its last call of `take`
- * has n = 0.
+ * of a slab has the remaining cells. ts_dense_partitions (format/arrays/dense.h) counts them.
+ * Unknown cells (NaN) are left out, so a partition may have fewer cells, or none: then its last
+ * call of `take` has n = 0.
  *
  * The array is treated as a matrix. Its columns are the last levels of the layout, as few as have
  * LEAST_COLS cells or more; its rows are the other levels. B(c, :) is the product of the factor

@@ -25,9 +25,11 @@
 
 #include "base/machine/isa.h"
 
-/* the largest k: a panel of B with this many rows stays in the first-level cache */
+/* the largest k (number of terms of a sum): a panel of B with this many rows stays in the
+ * first-level cache */
 #define TS_GEMM_DEPTH 256u
-/* with a power of 2, all rows would compete for one set of that cache */
+/* distance of rows in memory; with a power of 2, all rows would compete for one set of the
+ * first-level cache */
 #define TS_GEMM_STRIDE (TS_GEMM_DEPTH + 8u)
 #define TS_GEMM_MOST   512u /* the largest number of rows times columns of a tile */
 #define TS_GEMM_BLOCK  32u
@@ -37,13 +39,13 @@ struct ts_gemm_ahead {
     size_t hop, step, beside;
 };
 
-/* along: out(i, j) = s(i, j), or += with `add`, in the precision of the product. across: the same,
- * with out in float64. */
+/* Computes a tile of sums s(i, j) of a(i, p) b(p, j) over p. along: out(i, j) = s(i, j), or += with
+ * `add`, in the precision of the product. across: the same, with out in float64. */
 typedef void ts_gemm_fn(uint32_t k, const void *a, size_t stride, const void *b, void *out,
                         size_t out_stride, int add, const struct ts_gemm_ahead *ahead);
 
-/* out(j) = s(j) for the columns of n panels of two vectors, which follow each other and have k rows
- * each. a is a single row; k may be any number. */
+/* out(j) = sum of a(p) b(p, j) over p, for the columns j of n panels of two vectors. The panels
+ * follow each other and have k rows each. a is a single row; k may be any number. */
 typedef void ts_gemm_row_fn(uint32_t k, const void *a, const void *b, uint32_t n, void *out);
 
 struct ts_gemm {

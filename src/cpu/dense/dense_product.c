@@ -157,8 +157,8 @@ static struct ts_dense_target target_of(const struct ts_dense_product *p,
     return t;
 }
 
-/* Returns whether the result *m (Y or W) was computed from the present factors in this
- * precision. */
+/* Returns whether the result *m (Y or W, the cells times the inner or the outer factors) was
+ * computed from the present factors in this precision. */
 static int is_made(struct ts_dense_product *p, const struct ts_dense_grid *grid,
                    struct ts_dense_made *m)
 {
@@ -183,12 +183,13 @@ static void count(const struct ts_dense_product *p, uint64_t cells)
         p->conf.done(p->conf.done_ctx, cells);
 }
 
-/* A pass over all slabs. With a target it computes Y, and from Y the MTTKRP of the target's mode.
- * Otherwise it computes W. */
+/* A pass over all slabs. With a target it computes Y (the cells times the inner factors), and
+ * from Y the MTTKRP of the target's mode. Otherwise it computes W (the cells times the outer
+ * factors). */
 struct over_slabs {
     struct ts_dense_product *p;
     const struct ts_dense_target *target;
-    int keep; /* 1: Y of all slabs is kept */
+    int keep; /* 1: Y (cells times inner factors) of all slabs is kept */
 };
 
 static int visit(void *ctx, const struct ts_loan *loan, struct ts_err *err)

@@ -21,8 +21,8 @@
  * cells. Everything else is summed in float64. All is float64 if cells or factors are, or if the
  * caller asks for it.
  *
- * Unknown cells (NaN) and held-out cells count as 0. From the others the mean is subtracted, if
- * there is one.
+ * Unknown cells (NaN) and held-out cells count as 0. From the other cells the mean is subtracted,
+ * if there is one.
  *
  *   owner    the object owns intermediate results; the caller owns the matrices
  *   threads  one thread calls; inside, `threads` OpenMP threads
@@ -45,7 +45,7 @@ struct ts_dense_product_conf {
     uint32_t rank, threads;
     enum ts_precision precision; /* precision of the factors */
     enum ts_isa isa;
-    uint64_t spare_bytes; /* memory for Y */
+    uint64_t spare_bytes; /* memory for Y (the cells times the inner factors) */
     /* called with the number of cells of each finished slab; or NULL */
     void (*done)(void *ctx, uint64_t cells);
     void *done_ctx;
@@ -55,7 +55,8 @@ int ts_dense_product_new(const struct ts_dense_product_conf *conf, struct ts_den
                          struct ts_err *err);
 void ts_dense_product_free(struct ts_dense_product *p); /* p may be NULL */
 
-/* Bytes that ts_dense_product_new allocates besides Y, and bytes of Y. */
+/* _bytes: what ts_dense_product_new allocates, except for Y (the cells times the inner factors).
+ * _wish: the bytes of Y. */
 uint64_t ts_dense_product_bytes(const struct ts_dense_product_conf *conf);
 uint64_t ts_dense_product_wish(const struct ts_dense_product_conf *conf);
 

@@ -3,8 +3,8 @@
  * included with REAL, NAME(x) and GET_CELLS. B, K, W and Y are those of dense_product.h. Rows of Y,
  * and B and K in panels of columns, are of type REAL. W is float64. */
 
-/* Computes rows first .. end - 1 of the factor row products of a grid, and stores them in panels of
- * `n` rows, from row `place` on. */
+/* Computes the products of factor rows for rows first .. end - 1 of a grid of modes, and stores
+ * them in panels of `n` rows, from row `place` on. */
 static void NAME(put_rows)(const struct ts_dense_product *p, const struct ts_dense_grid *g,
                            uint64_t first, uint64_t end, void *panels, uint64_t n, uint64_t place,
                            double *row)
@@ -24,7 +24,8 @@ static void NAME(put_rows)(const struct ts_dense_product *p, const struct ts_den
     }
 }
 
-/* Computes rows like NAME(put_rows), for grids of one mode or two and a single panel. */
+/* Computes products of factor rows like NAME(put_rows), for grids of one mode or two and a single
+ * panel. */
 PART void NAME(put_pairs)(const struct ts_dense_product *p, const struct ts_dense_grid *g,
                           uint64_t first, uint64_t end, REAL *to, uint32_t rank)
 {
@@ -103,9 +104,10 @@ static int NAME(in_place)(const struct ts_dense_product *p, const void *cells)
            (uintptr_t)cells % sizeof(REAL) == 0;
 }
 
-/* Adds the product of rows row .. row + n - 1 of the slab and B to Y; the first columns of the slab
- * set Y. The last rows, if they are not a whole tile, are copied first. All rows are, if cells have
- * another precision. Rows from `next` on are prefetched. */
+/* Adds to Y the product of rows row .. row + n - 1 of the slab and B (the products of inner
+ * factor rows); the first columns of the slab set Y. The last rows, if they are not a whole tile,
+ * are copied first. All rows are, if cells have another precision. Rows from `next` on are
+ * prefetched. */
 static void NAME(along)(const struct ts_dense_product *p, const struct ts_slab_view *v,
                         uint64_t row, uint64_t n, uint64_t next, void *to_y, struct scratch *s)
 {
@@ -147,10 +149,10 @@ static void NAME(along)(const struct ts_dense_product *p, const struct ts_slab_v
     }
 }
 
-/* Adds the product of columns col .. col + n - 1 of the slab, for each of its rows, and the row's K
- * to W. Columns are copied first if cells have another precision, if they are the last ones and not
- * a whole tile, or if rows of this length compete for few places in the cache. Columns from `next`
- * on are prefetched. */
+/* Adds to W the product of columns col .. col + n - 1 of the slab, for each of its rows, and the
+ * row's K (the product of outer factor rows). Columns are copied first if cells have another
+ * precision, if they are the last ones and not a whole tile, or if rows of this length compete for
+ * few places in the cache. Columns from `next` on are prefetched. */
 static void NAME(across)(const struct ts_dense_product *p, const struct ts_slab_view *v,
                          uint64_t col, uint64_t n, uint64_t next, struct scratch *s)
 {
@@ -219,7 +221,7 @@ PART void NAME(sum_rows)(const struct ts_dense_product *p, const struct ts_dense
 }
 
 /* Sums a task of an MTTKRP: sum(i, :) += z(q, :) times the factor rows of the grid's other modes,
- * for rows first .. end - 1 of z (`rows`). Row q is at z + (q - base) * width. */
+ * for rows first .. end - 1 of z, which is Y or W. Row q is at z + (q - base) * width. */
 PART void NAME(gather_cols)(const struct ts_dense_product *p, const struct ts_dense_target *t,
                             const void *rows, uint64_t base, uint64_t first, uint64_t end,
                             const struct gather_task *w, struct scratch *s, uint32_t n)
@@ -243,7 +245,8 @@ PART void NAME(gather_cols)(const struct ts_dense_product *p, const struct ts_de
                 walk_from(p, &t->before, l, w->col, &before);
                 left = walk_row(&before, s->row, n);
             }
-            if (t->behind.n == 0) { /* no modes follow, so nothing is multiplied; 0 + -0 is 0 */
+            if (t->behind.n == 0) {
+                /* no modes follow, so nothing is multiplied; adding 0 turns -0 into 0 */
                 EACH_COL(c, n)
                     sum[c] += (0 + (double)x[c]) * left[c];
                 continue;

@@ -24,9 +24,10 @@
 /* Memory of a thread. */
 struct thread {
     struct ts_gram sum; /* sums over cells of a row in one slab */
-    double *product;    /* row products of the other factors at these cells */
+    double *product;    /* products of the other factors' rows at these cells */
     double *part;       /* memory for ts_gram_rows_solve */
-    const void *row[TS_DENSE_MAX_ORDER][TS_BLOCK_NNZ]; /* by mode: factor rows at these cells */
+    /* for each mode: the factor rows at up to TS_BLOCK_NNZ cells */
+    const void *row[TS_DENSE_MAX_ORDER][TS_BLOCK_NNZ];
 };
 
 struct ts_dense_rows {
@@ -38,14 +39,14 @@ struct ts_dense_rows {
     struct thread *thread;
     struct ts_unpacked *no_values;     /* values of a block, all 0 */
     uint16_t every[TS_BLOCK_NNZ];      /* the positions 0, 1, ... of a block */
-    double *table[TS_DENSE_MAX_ORDER]; /* by mode: the factor as float64 */
-    double *ones;                      /* a row product of ones */
+    double *table[TS_DENSE_MAX_ORDER]; /* for each mode: the factor as float64 */
+    double *ones;                      /* a row of ones, which serves as a row product */
     /* one for each row of the mode. 1: the Gram matrix is summed over known cells; 0: over unknown
      * ones */
     unsigned char *direct;
     double *packed; /* upper triangles of Gram matrices, for a group of rows */
     uint64_t packed_bytes;
-    double *size; /* contribution of each row to *size of ts_dense_rows_run */
+    double *size; /* what each row adds to *size of ts_dense_rows_run */
     char *memory;
     uint64_t memory_bytes;
 };
@@ -202,8 +203,9 @@ void ts_dense_rows_free(struct ts_dense_rows *d)
 struct group {
     struct ts_dense_rows *rows;
     struct ts_dense_wanted wanted;
-    uint32_t other[TS_DENSE_MAX_ORDER], n_other; /* the other modes, in the order of the layout */
-    /* for the last of these modes: cells from one index to the next, and cells of all its
+    /* the other modes than the group's, in the order of the layout */
+    uint32_t other[TS_DENSE_MAX_ORDER], n_other;
+    /* for the last of the modes in `other`: cells from one index to the next, and cells of all its
      * indices */
     uint64_t step, span;
 };

@@ -15,11 +15,12 @@
 #define STRIP_COLS   48u
 #define STRIP_STRIDE (STRIP_COLS + 8u)
 #define RUN_ROWS     64u /* row products that a thread computes one after another */
-/* with less work than this, one thread works alone: entries of row products, multiply-adds of
- * cells */
+/* with less work than this, one thread works alone: LONE_NUMBERS entries of row products, or
+ * LONE_ADDS multiply-adds of cells */
 #define LONE_NUMBERS 65536u
 #define LONE_ADDS    524288u
-/* most bytes of rows that are prefetched whole, because the present rows stay in that cache too */
+/* most bytes of rows that are prefetched whole, because the present rows stay in the second-level
+ * cache too */
 #define GROUP_BYTES (UINT64_C(192) << 10)
 #define WHOLE_COLS  (3 * TS_GEMM_DEPTH) /* rows with more columns are prefetched in parts */
 
@@ -70,8 +71,9 @@ static int takes_all(const struct ts_dense_product *p)
 
 /* ---- row products of factors ---- */
 
-/* A position in a grid: for each mode, the address of its factor row and the number of rows that
- * follow. A grid without modes has a row product of ones. */
+/* A position in a grid (all combinations of indices of some modes): for each mode, the address of
+ * its factor row and the number of rows that follow. A grid without modes has a row product of
+ * ones. */
 struct grid_walk {
     uint32_t n, col;
     const double *row[TS_DENSE_MAX_ORDER];
@@ -108,8 +110,8 @@ PART void walk_on(const struct ts_dense_product *p, const struct ts_dense_grid *
     }
 }
 
-/* Returns `cols` columns of the row product at this position: stored in ret or, for a single mode,
- * its factor row. */
+/* Returns `cols` columns of the row product at position w of a grid: stored in ret or, for a single
+ * mode, its factor row. */
 PART const double *walk_row(const struct grid_walk *w, double *ret, uint32_t cols)
 {
     if (w->n == 1)
@@ -199,7 +201,8 @@ static uintptr_t cell_at(const struct ts_dense_product *p, const struct ts_slab_
 struct wanted {
     uint64_t next;
     uintptr_t at, end;
-    size_t step; /* bytes per step; 0: rows are too long to be prefetched whole */
+    /* bytes to prefetch per step of a product; 0: rows are too long to be prefetched whole */
+    size_t step;
 };
 
 static struct wanted wanted_rows(const struct ts_dense_product *p, const struct ts_slab_view *v,
@@ -214,8 +217,8 @@ static struct wanted wanted_rows(const struct ts_dense_product *p, const struct 
     return w;
 }
 
-/* Returns the lines that a product of k columns from c on prefetches, for the tile at `row` and the
- * panel at r. If rows are long, they are a part of the tile's next columns. */
+/* Returns the cache lines that a product of k columns from c on prefetches, for the tile at `row`
+ * and the panel at r. If rows are long, they are a part of the tile's next columns. */
 static struct ts_gemm_ahead next_wanted(struct wanted *w, const struct ts_dense_product *p,
                                         const struct ts_slab_view *v, uint64_t row, uint64_t c,
                                         uint32_t r, uint32_t k)
@@ -281,7 +284,7 @@ static struct ts_gemm_ahead next_of_strip(struct strip_wanted *w)
 }
 
 /* Whether parts of many rows fit into the second-level cache together. If the length of rows is a
- * multiple of a large power of 2, they compete for few places. */
+ * multiple of a large power of 2, they compete for few places of the cache. */
 static int rows_spread(const struct ts_dense_product *p, const struct ts_slab_view *v)
 {
     return row_bytes(p, v) % 1024 != 0;
@@ -327,8 +330,8 @@ static struct scratch scratch_of(const struct ts_dense_product *p)
 
 /* ---- parallel regions ---- */
 
-/* Computes row products first .. first + n - 1 of the grid, in panels of `room` rows. All threads
- * of a team call this. */
+/* Computes the products of factor rows for rows first .. first + n - 1 of the grid of modes, in
+ * panels of `room` rows. All threads of a team call this. */
 static void put_all(const struct ts_dense_product *p, const struct ts_dense_grid *g, uint64_t first,
                     uint64_t n, void *panels, uint64_t room, struct scratch *s)
 {
@@ -351,8 +354,8 @@ void ts_dense_make_b(struct ts_dense_product *p)
     }
 }
 
-/* Divides n rows or columns into tasks of whole tiles, with at most `most` rows each, and about the
- * same number of tasks for each thread. Task k begins at cut_at(c, k). */
+/* Divides n rows or columns into tasks of whole tiles, with at most `most` rows or columns each,
+ * and about the same number of tasks for each thread. Task k begins at cut_at(c, k). */
 struct cut {
     uint64_t n, tiles, tasks;
     uint32_t tile;

@@ -29,7 +29,8 @@ struct ts_dense_target {
     uint32_t row_tasks, col_tasks;
 };
 
-/* Records from which versions of the factors a result (Y or W) was computed. */
+/* Records from which versions of the factors Y or W (the cells times the inner or the outer
+ * factors) was computed. */
 struct ts_dense_made {
     int there, wide;
     uint64_t version[TS_DENSE_MAX_ORDER];
@@ -44,10 +45,13 @@ struct ts_dense_product {
     struct ts_dense_grid outer, inner;
     void *memory;
     uint64_t memory_bytes;
-    void *b, *k, *y; /* B, and K and Y of one slab (dense_product.h) */
+    /* B, the products of inner factor rows; K, those of outer factor rows, and Y = X B, of one
+     * slab */
+    void *b, *k, *y;
     double *w, *sum, *copy[TS_DENSE_MAX_ORDER];
     char *scratch;
-    void *all_y; /* Y for the whole array; NULL: it is not kept, for lack of memory */
+    /* Y (cells times inner factors) of the whole array; NULL: it is not kept, for lack of memory */
+    void *all_y;
     uint64_t all_bytes;
     uint64_t version[TS_DENSE_MAX_ORDER];
     struct ts_dense_made w_made, y_made;
@@ -63,16 +67,17 @@ struct ts_dense_product {
 /* ---- dense_slab.c */
 /* Scratch bytes of a thread for rows of `width` columns. */
 uint64_t ts_dense_slab_scratch(uint32_t width);
-/* Computes B. */
+/* Computes B, the products of the inner modes' factor rows. */
 void ts_dense_make_b(struct ts_dense_product *p);
-/* Computes Y of a slab. If the slab has whole rows, also adds what they contribute to the MTTKRP of
- * the target. Row 0 of y is the first row of the slab. */
+/* Computes Y (the cells times the inner factors) of a slab. If the slab has whole rows, also adds
+ * what they contribute to the MTTKRP of the target. Row 0 of y is the first row of the slab. */
 void ts_dense_along_slab(struct ts_dense_product *p, const struct ts_slab_view *v,
                          const struct ts_dense_target *t, void *y);
-/* Adds the part of a slab to W. */
+/* Adds to W the product of a slab's cells and the outer factors. */
 void ts_dense_across_slab(struct ts_dense_product *p, const struct ts_slab_view *v);
-/* Computes the MTTKRP of the target from W, or from all n rows of Y, summed in groups of `step`
- * rows like slabs. wide: the rows are float64. */
+/* Computes the MTTKRP of the target from W (the cells times the outer factors), or from all n rows
+ * of Y (times the inner ones), summed in groups of `step` rows like slabs. wide: the rows are
+ * float64. */
 void ts_dense_gather_all(struct ts_dense_product *p, const struct ts_dense_target *t, const void *z,
                          int wide, uint64_t n, uint64_t step);
 

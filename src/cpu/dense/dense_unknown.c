@@ -20,15 +20,17 @@
 struct ts_dense_unknown {
     const struct ts_tensor *tensor;
     uint32_t threads;
-    struct ts_hold_out hold_out; /* held-out cells of the last search */
+    struct ts_hold_out hold_out; /* what the last search took as held-out cells */
     int found;
     uint64_t *count[TS_DENSE_MAX_ORDER];
     uint64_t slab_words; /* number of bit words of the largest slab */
     uint64_t *bits;      /* slab_words for each slab; NULL: bits are not kept */
     uint64_t most_keys;
-    /* threads x most_keys: number of cells for each key, then the place of the next cell */
+    /* threads x most_keys: number of cells for each key (a row and a part), then the place of the
+     * next cell */
     uint32_t *at;
-    uint32_t *start; /* most_keys + 1: beginning of each key in `cell` */
+    /* most_keys + 1: where the cells of each key (a row and a part) begin in `cell` */
+    uint32_t *start;
     /* cells in the order in which threads find them; a thread's cells begin at its first cell */
     uint32_t *raw;
     uint32_t *cell;  /* cells sorted by key */
@@ -145,7 +147,7 @@ static inline uint64_t row_at(struct rows *r, uint64_t cell)
 
 struct slab {
     uint64_t number, base, cells;
-    const void *data; /* the cells; NULL: their bits are known, and used instead */
+    const void *data; /* the cells; NULL: their bits were stored before, and are used instead */
 };
 
 static uint64_t *bits_of(const struct ts_dense_unknown *u, const struct slab *s)

@@ -25,8 +25,8 @@ struct ts_dense_unknown;
 
 struct ts_dense_unknown_conf {
     const struct ts_tensor *tensor; /* its cells must have been scanned before (dense_scan.h) */
-    uint64_t most_keys;             /* the most keys of a list */
-    uint64_t bit_bytes;             /* most bytes for the bits */
+    uint64_t most_keys;             /* the most keys (a row and a part) of a list */
+    uint64_t bit_bytes;             /* most bytes for the bits of unknown cells */
     uint32_t threads;
 };
 
@@ -35,7 +35,8 @@ int ts_dense_unknown_new(const struct ts_dense_unknown_conf *conf, struct ts_den
 void ts_dense_unknown_free(struct ts_dense_unknown *u); /* u may be NULL */
 uint64_t ts_dense_unknown_bytes(const struct ts_dense_unknown_conf *conf);
 
-/* Finds the unknown cells. Does nothing if the last call found them for the same held-out cells. */
+/* Finds the unknown cells: those that are NaN, or held out by `hold_out`. Does nothing if the last
+ * call found them for an equal hold_out. */
 int ts_dense_unknown_find(struct ts_dense_unknown *u, const struct ts_hold_out *hold_out,
                           struct ts_feed *feed, struct ts_err *err);
 

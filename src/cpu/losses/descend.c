@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Adds the unlisted cells to the gradient, from column sums and sampled columns, and makes the
- * steps of rows. */
+/* Adds to the gradient the part of the unlisted cells, from column sums of the factors and sampled
+ * columns of the Khatri-Rao product. Then makes the steps of rows. */
 #include "cpu/losses/descend.h"
 
 #include <assert.h>
@@ -19,7 +19,7 @@
 #include "stream/loss.h"
 
 #define GROUP 512u /* rows whose columns are summed together */
-#define CHUNK 256u /* sampled columns whose models are computed together */
+#define CHUNK 256u /* sampled columns at which a row's model values are computed together */
 #define WAYS  8u   /* independent partial sums of a dot product, so that vectors are used */
 
 struct ts_steps {
@@ -27,18 +27,19 @@ struct ts_steps {
     uint32_t rank, threads;
     void *memory; /* memory of all arrays below */
     uint64_t memory_bytes;
-    /* by mode: rank column sums for each group of rows, each added to those of the groups before */
-    double *sum[TS_MAX_ORDER];
-    double *linear; /* rank: elementwise product of the column sums of all modes but one */
-    /* rank: shares of components in the sum of the model over all cells, each added to those
+    /* for each mode and each group of rows: `rank` column sums, added to those of the groups
      * before */
+    double *sum[TS_MAX_ORDER];
+    double *linear; /* `rank` numbers: products of the column sums of all modes but one */
+    /* `rank` numbers: what each component adds to the sum of the model over all cells, added to
+     * those before */
     double *upto;
     /* rank x n_drawn: sampled columns of the Khatri-Rao product, stored by component */
     double *column;
-    double *weight;         /* n_drawn: weight of each sampled column */
+    double *weight;         /* n_drawn numbers: weight of each sampled column */
     double *of_group;       /* for each group of rows: loss at value 0, less its linear part */
     double *thread;         /* for each thread: 2 x rank, and the scratch of zero_cells.h */
-    struct ts_share *share; /* how ranks divide this call; NULL: one rank */
+    struct ts_share *share; /* how ranks divide the present call's work; NULL: one rank */
     uint32_t self;          /* number of this rank */
     struct ts_err *err;
 };
@@ -111,7 +112,8 @@ void ts_steps_free(struct ts_steps *s)
 
 /* ---- column sums ---- */
 
-/* Returns `first`: this rank sums groups first[self] .. first[self + 1] - 1. */
+/* Returns which groups of rows each rank sums: this rank has groups first[self] .. first[self + 1]
+ * - 1. */
 static const uint64_t *deal(const struct ts_steps *s, uint64_t groups, uint64_t alone[2])
 {
     alone[0] = 0;
@@ -119,7 +121,7 @@ static const uint64_t *deal(const struct ts_steps *s, uint64_t groups, uint64_t 
     return s->share == NULL ? alone : ts_share_groups(s->share, groups);
 }
 
-/* Computes column sums of a factor: for each group of rows, added to those of the groups before.
+/* Computes the column sums of a factor for each group of rows, added to those of the groups before.
  * *ret: the sums over all rows. */
 static int sum_columns(struct ts_steps *s, uint32_t mode, const struct ts_fmat *f,
                        const double **ret)
@@ -307,7 +309,7 @@ static int prepare(struct ts_steps *s, struct ts_share *share, uint32_t mode,
 
 /* ---- rows ---- */
 
-/* to := models of the row a at up to CHUNK sampled columns, from `first` on. */
+/* to := the model's values of the row a at up to CHUNK sampled columns, from `first` on. */
 static void models_of(const struct ts_steps *s, uint32_t n, uint32_t first, uint32_t some,
                       const double *restrict a, double *restrict to)
 {
@@ -334,7 +336,7 @@ static double dot(const double *restrict x, const double *restrict y, uint32_t n
 
 static const double zero[CHUNK];
 
-/* Adds the part of the sampled columns to g, the gradient of row a. */
+/* Adds the part of the gradient that comes from the sampled columns to g, the gradient of row a. */
 static void add_drawn(const struct ts_steps *s, const struct ts_descent *descent, uint32_t n,
                       const double *a, double *g)
 {

@@ -28,8 +28,8 @@ static double *span_at(const struct ts_rounds *r, uint64_t shard, int last)
     return r->span + (2 * shard + (uint64_t)last) * r->stride;
 }
 
-/* Ends a round of a row whose parts in the shard were added: multiplies it, or keeps the sum if the
- * row continues in other shards. */
+/* Ends a round of a row whose parts (sums over single partitions) in the shard were added:
+ * multiplies it, or keeps the sum if the row continues in other shards. */
 static void end_row(struct ts_rounds_run *u, uint32_t row, uint32_t round, const double *sum)
 {
     const struct ts_rounds *r = u->r;
@@ -78,8 +78,8 @@ static void fold(struct ts_rounds_run *u, uint32_t round, double *sum)
         end_row(u, row, round, sum);
 }
 
-/* Adds the parts of rows that continue in other shards, after all shards were visited, and
- * multiplies them. Returns the number of these rows. */
+/* Adds the parts (sums over single shards) of rows that continue in other shards, after all shards
+ * were visited, and multiplies them. Returns the number of these rows. */
 static uint64_t fold_spans(struct ts_rounds_run *u, double *sum)
 {
     const struct ts_rounds *r = u->r;
@@ -168,7 +168,7 @@ static int visit(void *ctx, const struct ts_loan *loan, struct ts_err *err)
     return 0;
 }
 
-/* Waits until all ranks have finished their passes. rc: the result of this rank. */
+/* Waits until all ranks have finished their part of the pass. rc: the result of this rank. */
 static int meet(struct ts_rounds_run *u, int rc)
 {
     const uint64_t start = ts_clock_ns();
@@ -212,7 +212,8 @@ static int pass(struct ts_rounds_run *u, uint32_t n, int rounds, int judge)
     return rc;
 }
 
-/* Gathers the parts of rows that continue in other shards, and updates these rows. */
+/* Gathers from all ranks the parts (sums over shards) of rows that continue in other shards, and
+ * updates these rows. */
 static int fold_all(struct ts_rounds_run *u)
 {
     struct ts_rounds *r = u->r;

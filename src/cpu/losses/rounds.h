@@ -31,8 +31,8 @@
 #include "stream/feed/feed.h"
 #include "stream/loss.h"
 
-/* Number of nonzeros whose models are computed before their weights. Their p and the row products
- * of fibres fit a first-level cache. */
+/* Number of nonzeros whose models are computed before their weights. Their products p of the other
+ * factors' rows, and those of fibres, fit a first-level cache. */
 #define TS_ROUNDS_CHUNK 128u
 
 /* Decoded nonzeros of a partition, or of a part of one, as arrays over all of them. */
@@ -50,7 +50,7 @@ struct ts_flat {
     uint8_t *held;
 };
 
-/* Begins a block whose first nonzero is in this row. */
+/* To be called before a block is appended whose first nonzero is in this row. */
 static inline void ts_flat_row(struct ts_flat *f, uint32_t row)
 {
     if (f->n_rows == 0)
@@ -59,8 +59,9 @@ static inline void ts_flat_row(struct ts_flat *f, uint32_t row)
         f->start[f->n_rows++] = f->n;
 }
 
-/* Use of `product` for p, in the order of the constants: p is needed in this call alone; p is kept
- * for the next call; p was kept by an earlier call. */
+/* Use of the memory `product` for p, the products of the other factors' rows, in the order of the
+ * constants: p is needed in this call alone; p is kept for the next call; p was kept by an earlier
+ * call. */
 enum ts_rounds_p { TS_P_ONCE, TS_P_KEEP, TS_P_THERE };
 
 struct ts_rounds_job {
@@ -74,10 +75,13 @@ struct ts_rounds_job {
 
 /* Memory of a thread for weighted sums of rows. */
 struct ts_rounds_scratch {
-    void *product; /* p for `most` nonzeros; `most` is at least TS_ROUNDS_CHUNK */
+    /* p (products of the other factors' rows) for `most` nonzeros; `most` is at least
+     * TS_ROUNDS_CHUNK */
+    void *product;
     uint32_t most;
     double judged, inner;
-    /* sums over held-out nonzeros: their number, loss, m and x^2 */
+    /* sums over held-out nonzeros: their number, the loss, the model's value m, and the squared
+     * value x^2 */
     double held_n, held_judged, held_model, held_squares;
     _Alignas(64) double fold[4 * TS_ROUNDS_CHUNK];
     double model[TS_ROUNDS_CHUNK], weight[TS_ROUNDS_CHUNK], less[TS_ROUNDS_CHUNK];
@@ -91,15 +95,15 @@ struct ts_rounds_scratch {
 struct ts_rounds_ops {
     /* Computes n_rows rows of `flat` from `row` on; own: these rows of B or the factor. Sets phi to
      * their sums (one stride each, aligned to 64 bytes). If phi is NULL, adds to judged and inner
-     * instead. Several rows together have at most TS_ROUNDS_CHUNK nonzeros. p can be kept for at
-     * most `most` nonzeros. */
+     * instead. Several rows together have at most TS_ROUNDS_CHUNK nonzeros. p (the products of the
+     * other factors' rows) can be kept for at most `most` nonzeros. */
     void (*rows)(const struct ts_rounds_job *job, const struct ts_flat *flat, uint32_t row,
                  uint32_t n_rows, const void *own, enum ts_rounds_p of_p,
                  struct ts_rounds_scratch *scratch, double *phi);
 
-    /* Sets the row b of n entries, whose signs are ignored, to b .* phi. last: entries with a phi
-     * above 1 get a sign that marks them. Returns the largest |min(b, 1 - phi)| before the
-     * update. */
+    /* Sets the row b of n entries, whose signs are ignored, to b .* phi, with phi its weighted sum.
+     * last: entries with a phi above 1 get a sign that marks them. Returns the largest |min(b, 1 -
+     * phi)| before the update. */
     double (*multiply)(void *b, const double *restrict phi, uint32_t n, int last);
 
     /* Appends a plain block (plain.h) to `flat`. Returns the address of the next plain block. */
@@ -112,7 +116,8 @@ const struct ts_rounds_ops *ts_rounds_get(enum ts_isa isa, enum ts_precision pre
 struct ts_rounds;
 struct ts_share;
 
-/* plain: the store of decoded blocks, used from the second pass over a mode on; lent; or NULL. */
+/* plain: the store of decoded blocks, which passes use from the second one over a mode on. It is
+ * lent, or NULL. */
 int ts_rounds_new(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                   enum ts_isa isa, uint32_t threads, struct ts_plain *plain, struct ts_rounds **ret,
                   struct ts_err *err);
@@ -125,23 +130,25 @@ struct ts_rounds_of {
     struct ts_rounds *r;
     struct ts_share *share; /* how ranks divide the work; NULL: there is one rank */
     struct ts_fmat *factor; /* factors of all modes */
-    struct ts_fmat *apart;  /* memory for the new rows of the mode, or for B */
+    /* memory for the new rows of the mode, or for B (the factor times its weights) */
+    struct ts_fmat *apart;
     const struct ts_multiply *multiply;
     struct ts_multiply_sums *ret;
     const struct ts_descent *descend;
 };
 
-/* Sets apart to the sum of g p over the nonzeros of each row, with the loss, its parameter,
- * observed and hold_out of `descend`. The factor does not change. n models (n > 0) share one pass
- * over the shards. *wait_ns: time spent waiting for shards; *exchange_ns: for other ranks. With
- * several ranks, each has the rows of ts_share_rows. */
+/* Sets apart to the sum of g p over the nonzeros of each row (g: slope of the loss; p: product of
+ * the other factors' rows), with the loss, its parameter, observed and hold_out of `descend`. The
+ * factor does not change. n models (n > 0) share one pass over the shards. *wait_ns: time spent
+ * waiting for shards; *exchange_ns: for other ranks. With several ranks, each has the rows of
+ * ts_share_rows. */
 int ts_rounds_gradient(const struct ts_rounds_of *model, uint32_t n, uint32_t mode,
                        struct ts_feed *feed, uint64_t *wait_ns, uint64_t *exchange_ns,
                        struct ts_err *err);
 
 /* Updates the factor of `mode` by `multiply`, on all ranks. n models (n > 0) share the passes: each
- * shard is read once for all of them, or twice. apart: memory for B. feed may be NULL, as in
- * stream/backend.h. */
+ * shard is read once for all of them, or twice. apart: memory for B (the factor times its weights).
+ * feed may be NULL, as in stream/backend.h. */
 int ts_rounds_run(const struct ts_rounds_of *model, uint32_t n, uint32_t mode, struct ts_feed *feed,
                   struct ts_backend_times *times, struct ts_err *err);
 

@@ -2,9 +2,10 @@
 /* rounds_body.h - the weighted sums of rows (rounds.h), once for each instruction set and
  * precision. kernel_body.h includes it after cells_body.h.
  *
- * p of a nonzero is stored in memory, because several rounds of a row use it. While p is computed,
- * so are the model's values of up to TS_ROUNDS_CHUNK nonzeros. Their weights follow, and then the
- * sums. If fibres are long, the row product of each fibre is computed once, as in kernel_body.h.
+ * The product p of the other factors' rows at a nonzero is stored in memory, because several rounds
+ * of a row use it. While p is computed, so are the model's values of up to TS_ROUNDS_CHUNK
+ * nonzeros. Their weights follow, and then the sums. If fibres are long, the row product of each
+ * fibre is computed once, as in kernel_body.h.
  */
 
 /* A chunk of `flat`: nonzeros at .. at + n - 1, which are in rows `row` .. row + n_rows - 1. own:
@@ -22,8 +23,8 @@ INLINE uint32_t NAME(end_of)(const struct NAME(chunk) * c, uint32_t k)
     return end < c->n ? end : c->n;
 }
 
-/* Sets `of` to the operands of p, over n_vec vectors of columns from col on: rows of factors, or
- * row products of fibres, which it computes. */
+/* Sets `of` to the operands whose product is p, over n_vec vectors of columns from col on: rows of
+ * factors, or row products of fibres, which it computes. */
 INLINE struct NAME(operands)
     NAME(operands_of)(const struct ts_rounds_job *job, const struct NAME(chunk) * c, uint32_t n_vec,
                       uint64_t stride, uint32_t col, struct ts_rounds_scratch *scratch,
@@ -65,7 +66,8 @@ INLINE struct NAME(operands)
     return x;
 }
 
-/* Returns <p, own>, summed over vectors, lane by lane. */
+/* Returns the inner product of p (the product of the other factors' rows) and own (the row of the
+ * mode itself), summed over vectors, lane by lane. */
 INLINE VEC NAME(dot)(const VEC *p, const VEC *own, uint32_t n_vec)
 {
     VEC dot = p[0] * own[0];
@@ -74,7 +76,8 @@ INLINE VEC NAME(dot)(const VEC *p, const VEC *own, uint32_t n_vec)
     return dot;
 }
 
-/* Computes p at position i. Returns <p, own>, summed lane by lane. */
+/* Computes p, the product of the other factors' rows, at position i. Returns its inner product with
+ * own (the row of the mode itself), summed lane by lane. */
 INLINE VEC NAME(term_dot)(const struct NAME(operands) * x, uint32_t n_vec, size_t i, const VEC *own,
                           VEC *restrict p)
 {
@@ -86,8 +89,9 @@ INLINE VEC NAME(term_dot)(const struct NAME(operands) * x, uint32_t n_vec, size_
     return NAME(dot)(term, own, n_vec);
 }
 
-/* Computes p of all nonzeros of a chunk, and their <p, own> as FOLD partial sums (cells_body.h).
- * Rows have n_vec vectors. */
+/* Computes p (the product of the other factors' rows) of all nonzeros of a chunk, and their inner
+ * products with the rows of the mode itself as FOLD partial sums (cells_body.h). Rows have n_vec
+ * vectors. */
 INLINE void NAME(term_dots)(const struct NAME(chunk) * c, const struct NAME(operands) * x,
                             uint32_t n_vec, VEC *restrict p, FOLDED *restrict sum)
 {
@@ -110,7 +114,8 @@ INLINE void NAME(term_dots)(const struct NAME(chunk) * c, const struct NAME(oper
     }
 }
 
-/* Computes the FOLD partial sums of <p, own> if p is in memory already. */
+/* Computes the inner products of p and the rows of the mode itself as FOLD partial sums, if p (the
+ * products of the other factors' rows) is in memory already. */
 INLINE void NAME(dots_of_p)(const struct NAME(chunk) * c, uint32_t n_vec, const VEC *restrict p,
                             FOLDED *restrict sum)
 {
@@ -131,7 +136,8 @@ INLINE void NAME(dots_of_p)(const struct NAME(chunk) * c, uint32_t n_vec, const 
     }
 }
 
-/* Computes n_vec vectors of columns of p, from col on. */
+/* Computes n_vec vectors of columns, from col on, of p (the products of the other factors'
+ * rows). */
 INLINE void NAME(terms)(const struct ts_rounds_job *job, const struct NAME(chunk) * c,
                         uint32_t n_vec, uint32_t col, struct ts_rounds_scratch *scratch,
                         VEC *restrict p)
@@ -159,7 +165,8 @@ INLINE void NAME(term_dots_of_n)(const struct NAME(chunk) * c, struct NAME(opera
     }
 }
 
-/* phi += the sum of g p over n nonzeros, for n_some of n_vec vectors of columns. */
+/* phi += the sum over n nonzeros of g p (weight times product of the other factors' rows), for
+ * n_some of n_vec vectors of columns. */
 INLINE void NAME(sum_weighted)(const VEC *restrict p, const TS_REAL *restrict g, uint32_t n,
                                uint32_t n_vec, uint32_t n_some, SUMS *restrict phi)
 {
@@ -201,8 +208,8 @@ INLINE void NAME(sum_rows)(const struct NAME(chunk) * c, const VEC *restrict p,
     }
 }
 
-/* A function for each compiled width, which computes the FOLD partial sums of a chunk, and one
- * which adds to phi. */
+/* A function for each compiled width, which computes the FOLD partial sums of a chunk's model
+ * values, and one which adds to phi. */
 #define WIDTH(n)                                                                 \
     static __attribute__((noinline)) void NAME(models_##n)(                      \
         const struct ts_rounds_job *job, const struct NAME(chunk) * c, int held, \
@@ -318,7 +325,7 @@ static void NAME(weigh)(const struct ts_rounds_job *job, const struct NAME(chunk
         g[i] = (TS_REAL)scratch->weight[i];
 }
 
-/* Adds the losses of nonzeros from .. end - 1 of the chunk, which are in one row. */
+/* Adds to the sums the losses at nonzeros from .. end - 1 of the chunk, which are in one row. */
 static void NAME(judge)(const struct ts_rounds_job *job, const struct NAME(chunk) * c,
                         uint32_t from, uint32_t end, struct ts_rounds_scratch *scratch)
 {

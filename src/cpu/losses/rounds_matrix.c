@@ -41,7 +41,8 @@ static int has_mark(const struct ts_rounds *r, const void *row, uint32_t c)
     return a == 0 ? signbit(a) != 0 : a < TS_ROW_ZERO && last_bit(r, row, c);
 }
 
-/* row[c] := a, which is not negative, with its mark. A denormal number becomes 0. */
+/* row[c] := a, which is not negative, with a mark that says whether it should not be zero. A
+ * denormal number becomes 0. */
 static void set_marked(const struct ts_rounds *r, void *row, uint32_t c, double a, int mark)
 {
     const double least = r->precision == TS_FLOAT32 ? FLT_MIN : DBL_MIN;

@@ -16,7 +16,8 @@ static void load_magnitudes(enum ts_precision precision, uint32_t n, const void 
             ((double *)to)[c] = fabs(((const double *)from)[c]);
 }
 
-/* Copies rows of the factor, or of B without the signs, which are marks. */
+/* Copies rows of the factor, or of B (the factor times its weights) without the signs, which
+ * mark entries whose weighted sum was above 1. */
 static void load_rows(const struct ts_rounds_run *u, uint32_t row, uint32_t n_rows, void *to)
 {
     const struct ts_rounds *r = u->r;
@@ -158,7 +159,7 @@ static void whole_rows(const struct ts_rounds_run *u, struct ts_rounds_worker *w
     }
 }
 
-/* part := phi of row i of w->flat, over the nonzeros of this partition. */
+/* part := phi (the weighted sum) of row i of w->flat, over the nonzeros of this partition. */
 static void part_of_row(const struct ts_rounds_run *u, struct ts_rounds_worker *w, uint32_t i,
                         double *part)
 {

@@ -60,7 +60,7 @@ struct ts_rounds {
      * shard */
     double *span;
     double *judged; /* TS_ROUNDS_JUDGED sums for each partition of a mode */
-    double *column; /* rank sums for each group of rows */
+    double *column; /* `rank` column sums for each group of rows */
 };
 
 struct ts_rounds_run {
@@ -97,8 +97,8 @@ static inline void ts_rounds_add_row(const struct ts_rounds *r, const double *pa
 uint64_t ts_rounds_together(uint32_t stride);
 
 /* ---- rounds_rows.c */
-/* Multiplies the row by its sum phi, or stores the sum as its gradient. Returns the largest |min(b,
- * 1 - phi)| before. */
+/* Multiplies the row b by its weighted sum phi, or stores the sum as its gradient. Returns the
+ * largest |min(b, 1 - phi)| before the update. */
 double ts_rounds_take_sum(const struct ts_rounds_run *u, const double *sum, int last, uint32_t row);
 double *ts_rounds_part(const struct ts_rounds *r, uint32_t k, int last);
 /* Makes the first round of all rows in partition k, and the other rounds of rows inside of it. */
@@ -108,11 +108,11 @@ void ts_rounds_next(const struct ts_rounds_run *u, struct ts_rounds_worker *w, u
 void ts_rounds_judge(const struct ts_rounds_run *u, struct ts_rounds_worker *w, uint32_t k);
 
 /* ---- rounds_matrix.c */
-/* Sets apart to A diag(weight), with `grow` added to marked entries. */
+/* Sets apart to the factor times diag(weight), with `grow` added to the factor's marked entries. */
 void ts_rounds_begin_rows(const struct ts_rounds *r, const struct ts_fmat *f,
                           const struct ts_multiply *multiply, struct ts_fmat *apart);
 void ts_rounds_sum_columns(const struct ts_rounds *r, const struct ts_fmat *apart, double *ret);
-/* Sets A to B, with columns divided by their sums. */
+/* Sets the factor to the rows in `apart`, with columns divided by their sums. */
 void ts_rounds_end_rows(const struct ts_rounds *r, const struct ts_fmat *apart,
                         const double *column, struct ts_fmat *f);
 

@@ -4,7 +4,7 @@
 
 #include "stream/loss.h"
 
-#define SOME 32u /* cells whose models are computed together */
+#define SOME 32u /* sampled cells at which the model is computed together */
 
 struct ts_zero_cells ts_zero_cells_of(const struct ts_tensor *t, uint32_t rank, uint32_t mode,
                                       const struct ts_fmat *factor,

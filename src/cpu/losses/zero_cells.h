@@ -13,7 +13,7 @@
 #include "format/tensor.h"
 #include "stream/draws.h"
 
-/* Returns the number of doubles that a call needs as scratch. */
+/* Returns the number of doubles that a call of ts_zero_cells_row needs as scratch. */
 static inline uint64_t ts_zero_cells_scratch(uint32_t rank)
 {
     return (uint64_t)32 * rank;
@@ -32,8 +32,8 @@ struct ts_zero_cells ts_zero_cells_of(const struct ts_tensor *t, uint32_t rank, 
                                       const struct ts_descent *descent);
 
 /* Sums over the sampled cells of a row with entries a: g += weight (g(0, m) - linear) p for each
- * cell, with m its model and p the product of the other modes' rows. If g is NULL, returns the sum
- * of weight (f(0, m) - linear m) instead. */
+ * cell, where m is its model value, p the product of the other modes' rows, f the loss and g() the
+ * slope of f. If g is NULL, returns the sum of weight (f(0, m) - linear m) instead. */
 double ts_zero_cells_row(const struct ts_zero_cells *z, uint64_t row, const double *a,
                          double *scratch, double *g);
 

@@ -23,7 +23,7 @@
 #define FEW_ROWS    512u /* one thread packs up to this many rows */
 #define AHEAD       16u  /* a row is prefetched this many rows before its use */
 
-/* where rows of a mode are sent; OPEN: not decided, as some copies were not read yet */
+/* where rows of a mode are sent; OPEN: not decided until all mode copies were read */
 enum state { OPEN, TO_ALL, TO_NEEDING };
 
 /* Figures of one rank for a mode: rows that it receives, most rows that it sends to one rank, and
@@ -37,12 +37,13 @@ struct count {
 struct lists {
     enum state state;
     uint64_t n_rows, n_words;
-    /* n_words: bits of the rows that nonzeros need, later of the rows that this rank receives */
+    /* a bit for each row: nonzeros of this rank need it; later: this rank receives it */
     _Atomic uint64_t *bit;
     atomic_uint_fast64_t n_marked;
-    /* with more marked rows, sending rows to the ranks that need them cannot be cheaper */
+    /* with more rows marked as needed, sending rows only to the ranks that need them cannot be
+     * cheaper */
     double most_marked;
-    uint64_t *first; /* n + 1: rank r has the rows of words first[r] .. first[r + 1] - 1 */
+    uint64_t *first; /* n + 1 numbers: rank r has the rows of words first[r] .. first[r + 1] - 1 */
     /* n x own words: for each rank r, bits of this rank's rows that are sent to r */
     uint64_t *send;
     uint64_t rounds, bytes; /* number of transfers; bytes that all ranks together receive */
@@ -53,7 +54,7 @@ struct ts_needs {
     uint32_t n, me, order, walked;
     struct ts_unpack_conf values;
     struct lists mode[TS_MAX_ORDER];
-    struct count *count; /* n: figures of each rank */
+    struct count *count; /* figures of each of the n ranks */
     uint64_t *each;      /* n + 1 numbers 0, 1, 2, ...: each rank has one element of `count` */
 
     /* buffers for packed rows; allocated when the first mode needs them */
@@ -61,8 +62,8 @@ struct ts_needs {
     uint64_t memory_bytes, most; /* most: rows for one rank at a time */
     char *sent, *got;
     uint32_t *row; /* numbers of the rows that are packed or unpacked, one rank after another */
-    /* n + 1: where each rank's bytes begin, sent and received; at, in: position in each rank's
-     * list */
+    /* n + 1 numbers each: where each rank's bytes begin, sent and received; at, in: position in
+     * each rank's list */
     uint64_t *send_first, *got_first, *at, *in;
 };
 
@@ -92,7 +93,7 @@ static uint64_t stage_bytes(uint64_t n_rows, uint32_t n, uint32_t row_bytes)
            4 * (n + UINT64_C(1)) * sizeof(uint64_t) + 4 * sizeof(uint64_t);
 }
 
-/* Returns the number of rows in the shards of a mode that the rank reads. */
+/* Returns the number of rows in those shards of a mode that the rank reads. */
 static uint64_t own_rows(const struct ts_mode *mode, uint32_t n, uint32_t rank)
 {
     uint64_t first, end;
@@ -202,7 +203,7 @@ void ts_needs_free(struct ts_needs *n)
 
 /* ---- recording needed rows ---- */
 
-/* Whether all rows go to all ranks, or so many are marked that they will. */
+/* Whether all rows of the mode go to all ranks, or so many are marked as needed that they will. */
 static int is_lost(const struct lists *l)
 {
     return l->state == TO_ALL ||
@@ -232,7 +233,7 @@ static void note_marks(struct lists *l, uint32_t n)
         atomic_fetch_add_explicit(&l->n_marked, n, memory_order_relaxed);
 }
 
-/* Marks the rows that a block needs, in the modes at all levels but level 0. */
+/* Marks the factor rows that a block's nonzeros need, in the modes at all levels but level 0. */
 static void mark_block(struct ts_needs *n, const uint8_t *level, const struct ts_unpacked *b)
 {
     const uint32_t leaf = n->order - 1;
@@ -248,7 +249,7 @@ static void mark_block(struct ts_needs *n, const uint8_t *level, const struct ts
     }
 }
 
-/* Marks rows first .. last of the mode by which the copy is sorted. */
+/* Marks as needed the rows first .. last of the mode by which the copy is sorted. */
 static void mark_rows(struct lists *l, uint32_t first, uint32_t last)
 {
     uint32_t marked = 0;

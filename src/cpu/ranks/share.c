@@ -20,12 +20,12 @@ struct ts_share {
     const struct ts_tensor *tensor;
     struct ts_comm *comm;
     uint32_t n;
-    uint64_t *cut[TS_MAX_ORDER];                /* by mode, n + 1: first partition of each rank */
-    unsigned char *deal[TS_MAX_ORDER];          /* by mode, n_shards: enum ts_deal of each shard */
+    uint64_t *cut[TS_MAX_ORDER];                /* for each mode: first partition of each rank */
+    unsigned char *deal[TS_MAX_ORDER];          /* for each mode: enum ts_deal of each shard */
     uint64_t *first_row, *byte, *shard, *group; /* n + 1 each */
-    double *each;              /* n: one number of each rank, for ts_share_largest */
-    struct ts_share_row *row;  /* n: rows that are cut */
-    struct ts_comm_move *move; /* 4 n: moves of bytes between ranks */
+    double *each;                               /* one number of each rank, for ts_share_largest */
+    struct ts_share_row *row;  /* rows with nonzeros in the ranges of several ranks (cut rows) */
+    struct ts_comm_move *move; /* moves of bytes between ranks; room for 4 n */
     char *stage;               /* buffer for packed columns; or NULL */
     uint64_t polled_ns;
     struct ts_exchanged noted;
@@ -37,9 +37,9 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Adds the moves of heads of cut rows to the rank that folds each row. ends: parts are numbered as
- * in ts_share_ends, and those of the partition where the row begins are moved, too. Returns the
- * number of moves. */
+/* Adds the moves that send heads (sums of first rows of partitions) of cut rows to the rank that
+ * folds (adds up) each row. ends: parts are numbered as in ts_share_ends, and those of the
+ * partition where the row begins are moved, too. Returns the number of moves. */
 static uint32_t head_moves(const struct ts_share *s, const uint64_t *cut, uint32_t n_rows, int ends,
                            uint64_t bytes)
 {
@@ -55,8 +55,8 @@ static uint32_t head_moves(const struct ts_share *s, const uint64_t *cut, uint32
     return n;
 }
 
-/* Adds the moves of the first parts of cut rows, which are rows of the product. Returns their
- * number. */
+/* Adds the moves of the first parts of cut rows (rows whose nonzeros several ranks have). These
+ * parts are rows of the product. Returns the number of moves. */
 static uint32_t part_moves(const struct ts_share *s, uint32_t n_rows)
 {
     uint32_t n = 0;
@@ -67,8 +67,8 @@ static uint32_t part_moves(const struct ts_share *s, uint32_t n_rows)
     return n;
 }
 
-/* Removes moves within a machine from the first n moves of s->move. Returns the number of the
- * others. */
+/* Removes moves within a machine from the first n moves of s->move. Returns the number of moves
+ * between machines. */
 static uint32_t between_machines(const struct ts_share *s, uint32_t n)
 {
     const uint32_t *machine = s->comm->machine;
@@ -378,7 +378,7 @@ static int move_columns(struct ts_share *s, const struct columns *c, uint32_t n,
     return s->comm->ops->move(s->comm, c->first, bytes, n, err);
 }
 
-/* Makes the first n moves for a matrix and for its rest, which ranks never share. */
+/* Makes the first n moves for a matrix and for its remainders (`rest`), which ranks never share. */
 static int move_matrix(struct ts_share *s, struct ts_fmat *f, uint32_t n, struct ts_err *err)
 {
     struct columns c = columns_of_rest(f);
@@ -394,7 +394,7 @@ int ts_share_agree(struct ts_share *s, int rc, struct ts_err *err)
     return s->comm->ops->agree(s->comm, rc, err);
 }
 
-/* Gathers all edges on all ranks, and computes which rows are cut and which rows each rank has. */
+/* Gathers first and last rows of partitions. Finds rows that ranks share, and ranks' first rows. */
 static int meet(struct ts_share *s, uint32_t mode, int rc, struct ts_kernel_edge *edge,
                 uint32_t *n_rows, struct ts_err *err)
 {

@@ -44,7 +44,7 @@ uint64_t ts_share_partitions(const struct ts_share *s, uint32_t mode);
  * enum ts_deal (stream/feed/feed.h) for each shard. It marks shards that only other ranks
  * compute. */
 void ts_share_range(const struct ts_share *s, uint32_t mode, uint64_t *begin, uint64_t *end);
-uint64_t ts_share_nnz(const struct ts_share *s, uint32_t mode); /* nonzeros of its range */
+uint64_t ts_share_nnz(const struct ts_share *s, uint32_t mode); /* nonzeros of this rank's range */
 const unsigned char *ts_share_deal(const struct ts_share *s, uint32_t mode);
 
 /* ts_share_note adds the time from since_ns until now, waiting included, to the exchange time.
@@ -59,17 +59,18 @@ struct ts_exchanged ts_share_noted(struct ts_share *s);
  * milliseconds. */
 int ts_share_poll(struct ts_share *s);
 
-/* To be called after this rank has computed its range, or has failed with rc. Gathers all edges on
- * all ranks, and sends heads and first parts of cut rows to the rank that folds them. Sets begin
- * and end to the partitions whose heads are added here. out: whole rows, of all models. */
+/* To be called after this rank has computed its range, or has failed with rc. Gathers all edges
+ * (first and last rows of partitions) on all ranks. Sends heads and first parts of cut rows to the
+ * rank that folds (adds up) them. Sets begin and end to the partitions whose heads are added here.
+ * out: whole rows, of all models. */
 int ts_share_heads(struct ts_share *s, uint32_t mode, int rc, struct ts_kernel_edge *edge,
                    void *heads, uint64_t head_bytes, struct ts_fmat *out, uint64_t *begin,
                    uint64_t *end, struct ts_err *err);
 
 /* Like ts_share_heads, for parts that are not rows. Each partition has two parts side by side: for
- * its first row, and for its last row (unused if there is only one row). The parts of a cut row are
- * sent to the rank that folds it. begin and end: the parts to be added here. Part i belongs to
- * partition i / 2, and to its last row if i is odd. */
+ * its first row, and for its last row (unused if there is only one row). The parts of a cut row (a
+ * row of several ranks) are sent to the rank that folds it (adds them up). begin and end: the parts
+ * to be added here. Part i belongs to partition i / 2, and to its last row if i is odd. */
 int ts_share_ends(struct ts_share *s, uint32_t mode, int rc, struct ts_kernel_edge *edge,
                   void *parts, uint64_t part_bytes, uint64_t *begin, uint64_t *end,
                   struct ts_err *err);
@@ -100,8 +101,8 @@ int ts_share_largest(struct ts_share *s, double *x, struct ts_err *err);
 int ts_share_to_first(struct ts_share *s, void *array, uint64_t bytes, const uint64_t *first,
                       struct ts_err *err);
 
-/* Divides n groups of work evenly among ranks. Returns first[]: rank r gets groups first[r] ..
- * first[r + 1] - 1. Valid until the next call. */
+/* Divides n groups of work evenly among ranks. Returns an array first: rank r gets groups first[r]
+ * .. first[r + 1] - 1. Valid until the next call. */
 const uint64_t *ts_share_groups(struct ts_share *s, uint64_t n);
 
 /* ---- matrices that the ranks of a machine share (struct ts_fmat, `shared`): their rows are sent

@@ -8,7 +8,7 @@
 #include "stream/balance.h"
 #include "stream/feed/residency.h"
 
-/* A walk over the shards from one cut to the next. */
+/* A walk over the shards from one cut (boundary between ranges of ranks) to the next. */
 struct walk {
     const struct ts_disk_shard *shard;
     /* at: the next shard; partitions: number of partitions before it */
@@ -38,7 +38,7 @@ static double cost_of(const struct ts_disk_shard *shard, uint64_t n_shards)
     return total;
 }
 
-/* Returns cut k of n. total: cost of all partitions. */
+/* Returns cut k of n, that is the first partition of range k. total: cost of all partitions. */
 static uint64_t next_cut(struct walk *w, double total, uint32_t k, uint32_t n)
 {
     return k == 0 ? 0 : walk_to(w, k < n ? total * k / n : INFINITY);

@@ -45,8 +45,8 @@ struct ts_share_row {
     uint64_t first, last;
 };
 
-/* Finds the rows that are cut, at most n - 1, in ascending order. Returns their number. edge: edges
- * of all n_partitions. */
+/* Finds the rows that are cut, at most n - 1, in ascending order. Returns their number. edge: first
+ * and last rows of all n_partitions. */
 uint32_t ts_share_cut_rows(const struct ts_kernel_edge *edge, uint64_t n_partitions,
                            const uint64_t *cut, uint32_t n, struct ts_share_row *ret);
 
@@ -55,12 +55,12 @@ uint32_t ts_share_cut_rows(const struct ts_kernel_edge *edge, uint64_t n_partiti
 void ts_share_fold_ends(const struct ts_share_row *row, uint32_t n_rows, const uint64_t *cut,
                         uint32_t r, uint64_t *begin, uint64_t *end);
 
-/* Moves the cuts to the nearest ends of shards. */
+/* Moves the cuts (boundaries between ranges of ranks) to the nearest ends of shards. */
 void ts_share_round(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
                     uint64_t *cut);
 
-/* Rank r adds the heads of partitions begin .. end - 1 to their rows. There are none if begin >=
- * end. */
+/* Rank r adds the heads (sums of first rows) of partitions begin .. end - 1 to their rows. There
+ * are none if begin >= end. */
 void ts_share_fold(const struct ts_share_row *row, uint32_t n_rows, const uint64_t *cut, uint32_t r,
                    uint64_t *begin, uint64_t *end);
 

@@ -9,7 +9,8 @@
 #define MAX_SOLVES 100   /* most solutions in pivoting, which usually takes a few */
 #define LANES      16u   /* a multiple of the lanes of any instruction set */
 #define ROUNDING   1e-13 /* largest rounding error of an entry of S a: see pivot() */
-/* number of pivots in which all wrong entries change sides although their number does not fall */
+/* number of pivots in which all wrong entries change between free and fixed although their number
+ * does not fall */
 #define SPARE 3
 
 enum side { FREE, LOWER, UPPER };
@@ -19,7 +20,7 @@ static double clamp(const struct ts_bounded_row *b, double x)
     return x < b->lower ? b->lower : x > b->upper ? b->upper : x;
 }
 
-/* Returns m(i) minus entry i of S a. */
+/* Returns entry i of the residual m - S a. */
 static double left_of(const struct ts_gram *g, const double *a, uint32_t i)
 {
     const double *row = g->s + (size_t)i * g->stride;
@@ -29,8 +30,8 @@ static double left_of(const struct ts_gram *g, const double *a, uint32_t i)
     return left;
 }
 
-/* Solves for the free entries of a; the others stay at their bounds. Returns 0 if S is singular for
- * the free entries. */
+/* Solves for the free entries of a; the fixed entries stay at their bounds. Returns 0 if S is
+ * singular for the free entries. */
 static int solve_free(const struct ts_bounded_row *b, const unsigned char *side, double *a)
 {
     const struct ts_gram *g = b->sum;
@@ -72,8 +73,8 @@ static int solve_free(const struct ts_bounded_row *b, const unsigned char *side,
     return 1;
 }
 
-/* Returns the side on which entry i belongs, with the other entries as they are. few: allowed error
- * of m(i), divided by the root of S(i, i). */
+/* Returns whether entry i should be free or fixed at a bound, with the other entries as they are.
+ * few: allowed error of m(i), divided by the root of S(i, i). */
 static enum side side_of(const struct ts_bounded_row *b, const double *a, uint32_t i,
                          enum side side, double few)
 {

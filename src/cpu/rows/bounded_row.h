@@ -21,14 +21,15 @@
 #include "cpu/sparse/kernel.h"
 
 struct ts_bounded_row {
-    const struct ts_gram *sum; /* S as a full matrix, not only its upper triangle; and m */
+    /* the Gram matrix S in full, not only its upper triangle; and the right side m */
+    const struct ts_gram *sum;
     const struct ts_gram_ops *ops;
     double lower, upper;
     /* diagonal of S or, if S is a difference of two matrices, of the first of them */
     const double *diagonal;
-    double cut; /* remainders of a diagonal entry below this share of it are rounding errors */
+    double cut; /* remainders of a diagonal entry below this fraction of it are rounding errors */
     double tolerance; /* allowed relative error of a row */
-    double *s;        /* memory for a second S */
+    double *s;        /* memory for a second Gram matrix S */
     double *row[4];   /* memory for four rows */
 };
 

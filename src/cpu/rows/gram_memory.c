@@ -11,7 +11,7 @@ static uint64_t part_of(uint32_t rank)
     return rank * (rank + UINT64_C(1)) / 2 + rank + 1;
 }
 
-/* Returns the number of float64 that rows need which are solved together. */
+/* Returns the number of float64 of memory for rows that are solved together. */
 static uint64_t systems_size(uint32_t rank)
 {
     if (ts_gram_together_of(rank) == 1)

@@ -30,7 +30,7 @@ void ts_gram_rows_begin(struct ts_gram_rows *g, const struct ts_row_update *upda
     for (uint32_t i = 0; i < g->threads && update->hold_out.share == 0; i++)
         for (uint32_t p = 0; p < TS_BLOCK_NNZ; p++)
             g->thread[i].kept[p] = (uint16_t)p;
-    /* bounded rows need S a second time, so they are solved one by one */
+    /* bounded rows need their Gram matrix a second time, so they are solved one by one */
     g->together =
         update->lower > -INFINITY || update->upper < INFINITY ? 1 : ts_gram_together_of(g->rank);
     for (uint32_t i = 0; i < g->threads; i++)
@@ -163,7 +163,7 @@ static void solve_waiting(struct ts_gram_thread *t)
     ts_gram_next_sum(t);
 }
 
-/* Solves the row that was summed, or lets it wait for others. */
+/* Solves the row that was summed, or lets it wait until more rows can be solved together. */
 static void solve(struct ts_gram_thread *t, uint32_t row)
 {
     if (t->all->together == 1) {
@@ -220,7 +220,8 @@ static double *part_at(const struct ts_gram_rows *g, uint64_t partition, int las
 }
 
 /* Ends the current row, because another row begins (last 0) or the partition ends (last 1). The
- * first and the last row of a partition are stored as parts; other rows are solved. */
+ * first and the last row of a partition are stored as parts (partial sums); other rows are
+ * solved. */
 static void end_row(struct ts_gram_thread *t, int last)
 {
     if (t->row == t->first)
@@ -364,8 +365,8 @@ void ts_gram_rows_take(struct ts_gram_rows *g, uint32_t thread, const struct ts_
 
 /* ---- rows with parts in several partitions ---- */
 
-/* Adds part i of the parts of n partitions (numbered as in cpu/ranks/share.h), and solves for the
- * row if this is its last part. */
+/* Adds part i (the sums of a row over one partition) of the parts of n partitions (numbered as in
+ * cpu/ranks/share.h), and solves for the row if this is its last part. */
 static void fold_part(struct ts_gram_rows *g, uint64_t i, uint64_t n)
 {
     struct ts_gram_thread *t = &g->thread[0];
@@ -381,7 +382,8 @@ static void fold_part(struct ts_gram_rows *g, uint64_t i, uint64_t n)
     clear(t);
 }
 
-/* Adds parts begin .. end - 1, and solves for the rows that end among them. */
+/* Adds the parts (sums of rows over single partitions) begin .. end - 1, and solves for the rows
+ * that end among them. */
 static void fold(struct ts_gram_rows *g, uint64_t begin, uint64_t end, uint64_t n)
 {
     struct ts_gram_thread *t = &g->thread[0];

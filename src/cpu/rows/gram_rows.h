@@ -30,8 +30,9 @@ void ts_gram_rows_free(struct ts_gram_rows *g); /* g may be NULL */
 uint64_t ts_gram_rows_bytes(uint64_t partitions, uint32_t rank, enum ts_precision precision,
                             uint32_t threads);
 
-/* Begins a pass that stores its rows in out. level: the mode at each level of the copy; lent.
- * weights: nonzeros have weights, by which they count in all sums. */
+/* Begins a pass that stores its rows in out. level: the mode at each level of the mode
+ * copy; it must stay valid during the pass. weights: nonzeros have weights, by which they count in
+ * all sums. */
 void ts_gram_rows_begin(struct ts_gram_rows *g, const struct ts_row_update *update,
                         const uint8_t *level, int weights, struct ts_fmat *out);
 
@@ -41,10 +42,10 @@ void ts_gram_rows_take(struct ts_gram_rows *g, uint32_t thread, const struct ts_
                        const struct ts_kernel_input *in, struct ts_kernel_scratch *scratch,
                        uint64_t at);
 
-/* Solves for a row from sums of the caller: the upper triangle of S by rows, m, and the count.
- * whole: the rank x rank matrix from which S was subtracted, so that entries that are small beside
- * its diagonal are rounding errors. NULL: S is a sum. Returns the row's contribution to the size
- * (struct ts_row_sums). */
+/* Solves for a row from sums of the caller: the upper triangle of the Gram matrix S by rows, the
+ * right side m, and the count. whole: the rank x rank matrix from which S was subtracted, so that
+ * entries that are small beside its diagonal are rounding errors. NULL: S is a sum. Returns the
+ * row's contribution to the size (struct ts_row_sums). */
 double ts_gram_rows_solve(struct ts_gram_rows *g, uint32_t thread, uint32_t row,
                           const double *packed, const double *whole, uint32_t rank);
 

@@ -20,7 +20,7 @@
 /* The memory of a thread. */
 struct ts_gram_thread {
     struct ts_gram_rows *all;
-    struct ts_gram sum; /* sums of the current row */
+    struct ts_gram sum; /* Gram matrix and right side of the current row */
     double count;       /* number of nonzeros of the current row, or the sum of their weights */
     void *product;
     double *s, *a, *diagonal; /* for the row that is solved: S, the solution, the diagonal of S */
@@ -84,13 +84,13 @@ static inline uint32_t ts_gram_together_of(uint32_t rank)
     return rank <= TS_GRAM_TOGETHER_RANK ? TS_ROWBLOCK_SYSTEMS : 1;
 }
 
-/* Returns the number of float64 for the sums of a row: S and m. */
+/* Returns the number of float64 for the sums of a row: its Gram matrix S and right side m. */
 static inline uint64_t ts_gram_sum_size(uint32_t rank, enum ts_precision precision)
 {
     return ts_fmat_stride(rank, precision) * (ts_gram_square_rows(rank) + UINT64_C(1));
 }
 
-/* Sets `sum` to the memory of the next row. */
+/* Sets `sum` to the memory for the sums of the next row. */
 static inline void ts_gram_next_sum(struct ts_gram_thread *t)
 {
     const struct ts_gram_rows *g = t->all;

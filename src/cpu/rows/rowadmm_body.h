@@ -62,7 +62,7 @@ find_threshold(uint32_t rank, const double *x, const vec *near, struct threshold
             count[k] = ADD_ABOVE(count[k], one, above, zero);
         }
     }
-    TS_EACH(k, TS_TILE_VECS) { /* any t from -1 to 0 leaves at least one entry */
+    TS_EACH(k, TS_TILE_VECS) { /* any t from -1 to 0 leaves at least one entry above it */
         const vec t = near[k] + (sum[k] - one) / count[k] - ret->most[k];
         const mask good = (t > -one) & (t < zero);
         ret->t[k] = choose(good, t, -one);
@@ -97,7 +97,7 @@ static inline __attribute__((always_inline)) vec nearest(vec x, uint32_t k,
     return choose(y > zero + TS_ROW_NONE, y, zero);
 }
 
-/* ret := 1/2 x G x' - m x' for each row; h has x G */
+/* ret := the objective 1/2 x G x' - m x' of each row x; h has x G */
 static inline __attribute__((always_inline)) void
 value_panel(uint32_t rank, const double *m, const double *x, const double *h, vec *ret)
 {

@@ -36,16 +36,16 @@ struct ts_rowstep {
 
 /* The matrices for rows row .. row + n - 1 of f, with n <= TS_ROWBLOCK_ROWS. */
 struct ts_rowblock {
-    /* W, rank x padded; or G, padded x padded with zeros beyond rank. NULL: A = M, and no rows are
-     * stored. */
+    /* the matrix of the update: W, rank x padded; or G, padded x padded with zeros beyond rank.
+     * NULL: A = M, and no rows are stored. */
     const double *w;
     double *m, *a; /* TS_ROWBLOCK_ROWS x padded; the same matrix if both w and product are NULL */
     uint32_t padded;
 
     /* these members are for updates that read the old rows */
     const struct ts_fmat *product; /* MTTKRP, whose rows become m */
-    const double *weight;          /* padded: weights of the columns of the old rows */
-    const struct ts_rowstep *step; /* padded, with zeros from rank on; NULL: rows are kept */
+    const double *weight;          /* weights of the columns of the old rows; `padded` numbers */
+    const struct ts_rowstep *step; /* `padded` elements, zeros from rank on; NULL: rows are kept */
     int wants_m;                   /* 1: m is to be set; 0: it may stay unset */
     int simple;                    /* 1: all thresholds are 0, and all upper bounds infinite */
     uint32_t rounds;
@@ -62,11 +62,11 @@ struct ts_rowblock {
  * after the columns before it, is at most `cut` of the entry, then this entry of a is 0. */
 struct ts_rowsystems {
     uint32_t n, rank, stride; /* stride: a multiple of 8 */
-    /* By row: the upper triangle of S, in rows of `stride`; the number of rows is rank rounded up
-     * to TS_ROWBLOCK_SIDE. Each row begins at the multiple of 8 before its diagonal. Zeros beyond
-     * rank. */
+    /* For each row: the upper triangle of S, in rows of `stride`; the number of rows is rank
+     * rounded up to TS_ROWBLOCK_SIDE. Each row begins at the multiple of 8 before its diagonal.
+     * Zeros beyond rank. */
     const double *s[TS_ROWBLOCK_SYSTEMS];
-    /* by row: m, `stride` numbers; beyond n rows any readable memory */
+    /* for each row: the right side m, `stride` numbers; beyond n rows any readable memory */
     const double *m[TS_ROWBLOCK_SYSTEMS];
     /* Diagonal blocks of this size are in rotated order (struct ts_gram_ops). 0: no blocks are. */
     uint32_t turned;
@@ -79,24 +79,25 @@ struct ts_rowsystems {
     double *a;    /* result, rank x TS_ROWBLOCK_SYSTEMS */
 };
 
-/* Returns the number of float64 for the Cholesky factor U in panels, and for one row. */
+/* Returns the number of float64 for the Cholesky factor U in panels, and for one right side. */
 static inline uint64_t ts_rowblock_systems_size(uint32_t rank)
 {
     const uint64_t n = (rank + TS_ROWBLOCK_SIDE - 1) / TS_ROWBLOCK_SIDE, side = TS_ROWBLOCK_SIDE;
     return (side * side * (n * (n + 1) / 2) + n * side + 8) * TS_ROWBLOCK_SYSTEMS;
 }
 
-/* Sets m to these rows of f, sets a to m * w, rounded, and stores a in the rows. */
+/* Sets m to rows row .. row + n - 1 of f, sets a to m * w, rounds a to the precision of f, and
+ * stores a in the rows. */
 typedef void ts_rowblock_product_fn(struct ts_fmat *f, uint64_t row, uint32_t n,
                                     const struct ts_rowblock *b);
 
-/* Sets m to rows of the product, if wants_m. Sets a to rows of f times weights, updates it by
- * coordinate descent, rounds it, and stores it in the rows. `row` must be a multiple of
- * TS_ROWBLOCK_UNIT. */
+/* Sets m to rows row .. row + n - 1 of the product, if wants_m. Sets a to rows of f times weights,
+ * updates it by coordinate descent, rounds it, and stores it in the rows. `row` must be a multiple
+ * of TS_ROWBLOCK_UNIT. */
 typedef void ts_rowblock_descend_fn(struct ts_fmat *f, uint64_t row, uint32_t n,
                                     const struct ts_rowblock *b);
 
-/* Like ts_rowblock_descend_fn, but for rows on the simplex, by ADMM. */
+/* Like ts_rowblock_descend_fn, but updates rows on the simplex, by ADMM. */
 typedef void ts_rowblock_simplex_fn(struct ts_fmat *f, uint64_t row, uint32_t n,
                                     const struct ts_rowblock *b);
 

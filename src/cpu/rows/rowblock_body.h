@@ -92,7 +92,7 @@ static void load_rows(const struct ts_fmat *f, uint64_t row, uint32_t n, uint32_
     memset(m, 0, (n_tiled - n) * (size_t)padded * sizeof *m);
 }
 
-/* Stores a in rows of f, and rounds a to what is stored: gram must be that of the stored rows. */
+/* Stores a in rows of f, and rounds a to what is stored: the Gram matrix must be of stored rows. */
 static void store_rows(struct ts_fmat *f, uint64_t row, uint32_t n, uint32_t padded, double *a)
 {
     for (uint32_t i = 0; i < n; i++, a += padded) {
@@ -236,7 +236,7 @@ static void turn(const struct ts_fmat *f, uint64_t row, uint32_t n, uint32_t pad
 {
     const enum kept kept = kept_in(f);
     if (kept == IN_FLOAT32 && n == TS_ROWBLOCK_UNIT &&
-        weight == NULL) /* the same function with constant arguments */
+        weight == NULL) /* compiled apart for these constant arguments */
         turn_rows(f, IN_FLOAT32, row, TS_ROWBLOCK_UNIT, padded, NULL, x);
     else if (kept == IN_FLOAT32 && n == TS_ROWBLOCK_UNIT)
         turn_rows(f, IN_FLOAT32, row, TS_ROWBLOCK_UNIT, padded, weight, x);
@@ -345,7 +345,7 @@ descend_columns(uint32_t n, uint32_t r, uint32_t i, const double *m, double *a,
     }
 }
 
-/* Makes all rounds on the rows of a unit. */
+/* Makes all rounds of coordinate descent on the rows of a unit. */
 static inline __attribute__((always_inline)) void
 descend_unit(uint32_t n, const struct ts_rowblock *b, int simple)
 {
@@ -375,7 +375,7 @@ static void load_old(const struct ts_fmat *f, uint64_t row, uint32_t n, const st
             *(vec *)(b->a + (size_t)i * b->padded + r) *= *(const vec *)(b->weight + r);
 }
 
-/* Loads a unit of k rows from `row` on: m, followed by the old rows. */
+/* Loads a unit of k rows from `row` on: rows m of the product, followed by the old rows. */
 static void turn_unit(const struct ts_fmat *f, uint64_t row, uint32_t k,
                       const struct ts_rowblock *b)
 {

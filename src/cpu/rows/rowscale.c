@@ -15,7 +15,7 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The factors of columns, 0 for padding. fits: all are exact in float32. */
+/* The factors by which columns are multiplied, 0 for padding. fits: all are exact in float32. */
 struct factors {
     _Alignas(64) double wide[TS_FMAT_MAX_STRIDE];
     _Alignas(64) float narrow[TS_FMAT_MAX_STRIDE];
@@ -32,7 +32,7 @@ static void fill_factors(const struct ts_fmat *f, const double *by, struct facto
     }
 }
 
-/* Scales n_blocks blocks of rows from block `first` on, up to row end_row. */
+/* Scales the columns in n_blocks blocks of rows from block `first` on, up to row end_row. */
 static void scale_blocks(struct ts_rowsolve *s, struct ts_fmat *f, const struct factors *x,
                          uint64_t first, uint64_t n_blocks, uint64_t end_row)
 {
@@ -71,7 +71,7 @@ void ts_rowsolve_scale(struct ts_rowsolve *s, struct ts_fmat *f, const double *b
     scale_blocks(s, f, &x, first, n_blocks, f->n_rows);
 }
 
-/* Scales the rows whose bits are set, in runs of neighbouring rows. */
+/* Scales the columns in the rows whose bits are set, one run of neighbouring rows after another. */
 static void scale_words(const struct ts_rowsolve *s, struct ts_fmat *f, const struct factors *x,
                         const uint64_t *bit, uint64_t begin, uint64_t end)
 {

@@ -32,7 +32,7 @@
  * times as long, so they have a limit of their own. */
 /* rows x (rank^2 + 24 rank), derived from times at ranks 16 to 64 */
 #define LONE_COST (UINT64_C(700) << 10)
-#define LONE_OWN  (UINT64_C(1) << 16) /* rows x rank^2, for updates that read the old rows */
+#define LONE_OWN  (UINT64_C(1) << 16) /* rows x rank^2, for an update that reads the old rows */
 
 /* The division of a factor into blocks (TS_ROWBLOCK_ROWS rows) and groups of blocks. */
 struct layout {
@@ -75,7 +75,7 @@ static struct layout lay_out(const struct ts_rowsolve *s, uint64_t n_rows)
                             .groups = groups_of(n_rows, s->padded) };
 }
 
-/* Returns an object with its sizes and no memory. */
+/* Returns an object with its sizes set and no memory allocated. */
 static struct ts_rowsolve plan(uint64_t max_rows, uint32_t rank, uint32_t threads)
 {
     struct ts_rowsolve s = {
@@ -169,8 +169,8 @@ static uint64_t group_begin(const struct layout *l, uint64_t g)
     return l->n_blocks * g / l->groups;
 }
 
-/* Returns the block whose product is at m. Its rows `a` are `rows` rows after m in the same
- * buffer. */
+/* Returns the block whose rows of the product are at m. Its updated rows `a` are `rows` rows after
+ * m in the same buffer. */
 static struct ts_rowblock block_at(const struct job *j, double *m, uint64_t rows)
 {
     const struct ts_rowsolve *s = j->s;
@@ -205,8 +205,8 @@ static void update(const struct job *j, uint64_t row, uint32_t n, const struct t
         j->s->ops->product(j->f, row, n, b);
 }
 
-/* Adds n rows to part p of a group's sums. A part is a panel of the Gram matrix; the last part has
- * inner and size. */
+/* Adds what n rows contribute to part p of a group's sums. A part is a panel of the Gram matrix;
+ * the last part has the sums `inner` and `size`. */
 static void sum_rows(const struct job *j, const struct ts_rowblock *b, uint32_t n, uint32_t p,
                      int more, double *own)
 {
@@ -288,7 +288,7 @@ static void solve_part(const struct job *j, uint32_t me, uint64_t n)
 {
     const uint64_t first = group_begin(&j->l, j->begin), all = group_begin(&j->l, j->end) - first;
     uint64_t begin, end, g, last;
-    /* no part is empty, because threads of neighbouring parts wait for each other */
+    /* no part may be empty, because threads of neighbouring parts wait for each other */
     n = all < n ? all : n;
     if (me >= n)
         return;
@@ -378,7 +378,7 @@ static void run_together(struct job *j)
     }
     if (j->ranks == NULL)
         return;
-    exchange(j); /* uses the same threads */
+    exchange(j); /* outside of a parallel region, because it uses the same threads */
 #pragma omp parallel num_threads(j->s->threads)
     {
         const uint64_t mode = ts_fpmode_flush();
@@ -431,7 +431,8 @@ static void prepare(struct job *j, const struct ts_row_update *update)
     j->simple = update->l1 == 0 && update->upper == INFINITY;
 }
 
-/* Adds up the 8 partial sums at offset `at` of each group, in the order of the groups. */
+/* Adds up the 8 partial sums of `inner` or `size`, at offset `at` of each group's sums, in the
+ * order of the groups. */
 static double add_sums(const struct job *j, uint64_t at)
 {
     const struct ts_rowsolve *s = j->s;

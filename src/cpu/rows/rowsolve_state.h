@@ -31,18 +31,21 @@ struct ts_rowsolve {
     uint64_t room; /* number of rows that a thread has memory for */
     void *memory;  /* the block of all arrays below */
     uint64_t bytes;
-    double *w;                     /* rank x padded: copy of the matrix w */
-    double *part;                  /* groups x group_size: sums of each group */
-    double *blocks;                /* threads x 2 x room x padded: m and a of each thread */
+    double *w;    /* rank x padded: copy of the matrix w */
+    double *part; /* groups x group_size: sums of each group */
+    /* threads x 2 x room x padded: rows m (product) and a (result) of each thread */
+    double *blocks;
     struct ts_rowsolve_turn *turn; /* one for each thread */
 
     /* Memory for updates that read the old rows; NULL: not allocated. */
     void *own;
     uint64_t own_bytes;
-    double *units;           /* threads x TS_ROWBLOCK_PLACES x padded x TS_ROWBLOCK_UNIT */
-    double *inverse;         /* padded x padded: inverse for the simplex */
-    double *weight;          /* padded: weight of each column of the old rows */
-    struct ts_rowstep *step; /* padded: numbers for a step on each column */
+    /* threads x TS_ROWBLOCK_PLACES x padded x TS_ROWBLOCK_UNIT: a unit of each thread */
+    double *units;
+    double *inverse; /* padded x padded: inverse for the simplex */
+    double *weight;  /* weight of each column of the old rows; `padded` numbers */
+    /* numbers for a step of coordinate descent on each column; `padded` elements */
+    struct ts_rowstep *step;
 };
 
 static inline uint64_t ts_rowsolve_blocks(uint64_t n_rows)

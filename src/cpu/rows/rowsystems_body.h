@@ -16,7 +16,7 @@ static inline __attribute__((always_inline)) vec *panel(double *work, uint32_t p
     return (vec *)work + SIDE * SIDE * ((size_t)p * (p + 1) / 2);
 }
 
-/* block(i) := entry at + i of the matrix of each lane */
+/* block(i) := entry at + i of the matrix S of each lane */
 static inline __attribute__((always_inline)) void turn_entries(const double *const *x, size_t at,
                                                                vec *block)
 {
@@ -25,7 +25,7 @@ static inline __attribute__((always_inline)) void turn_entries(const double *con
     transpose(block);
 }
 
-/* Copies row k of S to the panels, from column c on, a multiple of TS_LANES. */
+/* Copies row k of the lanes' matrices S to the panels, from column c on, a multiple of TS_LANES. */
 static void turn_row(const struct ts_rowsystems *x, uint32_t first, uint32_t panels, uint32_t k,
                      uint32_t c)
 {
@@ -76,7 +76,8 @@ static void turn_tiles(const struct ts_rowsystems *x, uint32_t first, uint32_t p
             }
 }
 
-/* Copies S of lanes first .. first + TS_LANES - 1 to the panels, and m to y. */
+/* Copies the matrices S of rows first .. first + TS_LANES - 1, one for each lane, to the panels,
+ * and their right sides m to y. */
 static void turn_systems(const struct ts_rowsystems *x, uint32_t first, uint32_t panels, vec *y)
 {
     const uint32_t n = panels * SIDE;

@@ -38,7 +38,9 @@ struct ts_short_rows {
     double l2, cut;
     int by_count;
     struct ts_fmat *out;
-    double *k, *m; /* for each waiting row: K = P P' in tiles, and the values of its nonzeros */
+    /* for each waiting row: K = P P' (dot products of its row products) in tiles, and the values of
+     * its nonzeros */
+    double *k, *m;
     uint64_t k_size, m_size;
     uint32_t waiting;
     struct ts_short_row {
@@ -48,14 +50,14 @@ struct ts_short_rows {
     } wait[TS_ROWBLOCK_SYSTEMS];
 };
 
-/* Returns the number of float64 that a struct needs. */
+/* Returns the number of float64 of memory that a struct ts_short_rows needs. */
 uint64_t ts_short_rows_size(uint32_t rank);
 
 void ts_short_rows_init(struct ts_short_rows *s, uint32_t rank, const struct ts_gram_ops *ops,
                         enum ts_isa isa, double *memory);
 
-/* Begins a pass that stores its rows in out. cut: remainders of a diagonal entry below this share
- * of it are rounding errors. */
+/* Begins a pass that stores its rows in out. cut: remainders of a diagonal entry below this
+ * fraction of it are rounding errors. */
 void ts_short_rows_begin(struct ts_short_rows *s, const struct ts_row_update *update, double cut,
                          struct ts_fmat *out);
 

@@ -47,8 +47,8 @@ INLINE FOLDED NAME(fold)(VEC x)
 #if defined(TS_HAS_SHUFFLE) && TS_LANES == 16
 #define FOLDS 4u
 
-/* Returns the FOLD sums of four vectors, as NAME(fold) computes them, one after the other in a
- * vector. This takes fewer instructions than four calls. */
+/* Adds the lanes of each of four vectors to FOLD lanes, as NAME(fold) does, and returns these one
+ * after the other in a vector. This takes fewer instructions than four calls. */
 INLINE VEC NAME(fold_all)(const VEC *x)
 {
     VEC two[2];
@@ -78,8 +78,9 @@ INLINE VEC NAME(dot_at)(const struct NAME(operands) * x, uint32_t n_vec, size_t 
     return dot;
 }
 
-/* Computes the FOLD sums of each position over n_vec vectors of columns. own: the columns of the
- * mode's row at the beginning of the block. more: adds to sums of earlier columns. */
+/* Computes FOLD partial sums of the model's value at each position, over n_vec vectors of columns.
+ * own: the columns of the mode's row at the beginning of the block. more: adds to sums of earlier
+ * columns. */
 INLINE void NAME(dots)(const struct ts_unpacked *b, const struct NAME(operands) * x, uint32_t n_vec,
                        const char *own, uint64_t own_stride, int more, FOLDED *restrict sum)
 {
@@ -124,7 +125,8 @@ INLINE void NAME(dots_of_n)(const struct ts_unpacked *b, struct NAME(operands) x
 #undef DOTS
 }
 
-/* Computes the FOLD sums of one block, over n_vec vectors of columns from col on. */
+/* Computes FOLD partial sums of the model's values in one block, over n_vec vectors of columns from
+ * col on. */
 INLINE void NAME(dot_columns)(const struct ts_kernel_job *job, const struct ts_unpacked *b,
                               uint32_t n_vec, uint64_t stride, uint32_t col,
                               struct ts_kernel_scratch *scratch)
@@ -158,7 +160,7 @@ static void NAME(dot_block)(const struct ts_kernel_job *job, const struct ts_unp
                             struct ts_kernel_scratch *scratch)
 {
     const TS_REAL *sum = (const TS_REAL *)scratch->fold;
-    /* rows contain columns of other models; the sums are the same */
+    /* 1: rows contain columns of other models too; this changes no sum */
     const int beside = job->columns != job->stride;
     uint32_t col = 0;
     switch (job->columns / TS_LANES) {

@@ -67,9 +67,9 @@ INLINE void NAME(put_sums)(const VEC *sum, uint32_t n, SUMS *to, size_t next, in
     }
 }
 
-/* s(i0 .. i0 + rows - 1, vectors v .. v + n_vec - 1) := the sums of products p p' over n positions.
- * If m is not NULL, it gets the sums of values times products, whose additions alternate with the
- * others. With `more`, both are added to. */
+/* s(i0 .. i0 + rows - 1, vectors v .. v + n_vec - 1) := the sums of p p' over n positions, where p
+ * is the row product of a position. If m is not NULL, it gets the sums of values times p, whose
+ * additions alternate with those of s. With `more`, both are added to. */
 INLINE void NAME(tile)(const TS_REAL *product, size_t stride, const TS_REAL *value,
                        const uint16_t *at, uint32_t n, size_t i0, size_t v, uint32_t n_vec,
                        double *s, double *m, int more)
@@ -112,10 +112,10 @@ INLINE void NAME(tiles)(const struct ts_gram *g, const TS_REAL *product, const T
 
 #ifdef TS_TURN
 /* Computes the block of s at the diagonal, for vector v: sums of x(j) x((j + d) % TS_LANES) for d =
- * 0 .. TS_LANES / 2. This has each entry of the symmetric block once; products with single entries
- * would have each twice. Also sums m and, with `beside`, half of the block that combines vectors v
- * and v + 1 (v even): TS_TILE_ROWS rows from i0 on. Each kind has enough sums to alternate
- * additions. */
+ * 0 .. TS_LANES / 2, where x is that vector of a row product. This has each entry of the symmetric
+ * block once; products with single entries would have each twice. Also sums m and, with `beside`,
+ * half of the block that combines vectors v and v + 1 (v even): TS_TILE_ROWS rows from i0 on. Each
+ * kind has enough sums to alternate additions. */
 _Static_assert(TS_LANES == 16 && TS_TILE_ROWS == 8, "as it is written");
 INLINE void NAME(turned)(const struct ts_gram *g, const TS_REAL *product, const TS_REAL *value,
                          const uint16_t *at, uint32_t n, size_t v, int beside)
@@ -181,8 +181,8 @@ static void NAME(add_products)(const struct ts_gram *g, const TS_REAL *product,
 #define TURNED 0
 #endif
 
-/* Replaces the upper triangle of S by U with U' U = S. m := U'^-1 m, then a := U^-1 m. A column
- * that depends on those before it, to rounding, gets 0 in a. */
+/* Replaces the upper triangle of S by U with U' U = S, then sets m := U'^-1 m and a := U^-1 m. A
+ * column that depends on those before it, to rounding, gets 0 in a. */
 static void NAME(solve)(const struct ts_gram *g, double *restrict s,
                         const double *restrict diagonal, double cut, double *restrict a)
 {

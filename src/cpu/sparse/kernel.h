@@ -71,15 +71,15 @@ struct ts_kernel_scratch {
     _Alignas(64) double sum[TS_FMAT_MAX_STRIDE];
     _Alignas(64) float rest[TS_FMAT_MAX_STRIDE]; /* gets remainders that the job does not need */
     struct ts_unpacked block[2];                 /* the current block, and the one after it */
-    /* FOLD partial sums of each position, for cells (cells_body.h) */
+    /* for each position FOLD partial sums of the model's value (cells_body.h) */
     _Alignas(64) double fold[4 * (TS_BLOCK_NNZ + TS_UNPACK_SLACK)];
     double cell[TS_BLOCK_NNZ + TS_UNPACK_SLACK];
     struct ts_kernel_run run[TS_FMAT_MAX_STRIDE / 2]; /* runs of the job's columns */
     uint32_t n_runs;
 };
 
-/* The first and last row of a partition. The sum of row `first` is in the head, and row `last` may
- * continue in the next partition. */
+/* The first and last row of a partition. The sum of row `first` goes to `head` of ts_kernel_fn, and
+ * row `last` may continue in the next partition. */
 struct ts_kernel_edge {
     uint32_t first, last;
 };
@@ -89,7 +89,7 @@ struct ts_kernel_input {
     const struct ts_disk_shard *entry;
     const void *raw;
     uint32_t partition; /* number of the partition in the shard */
-    const void *plain;  /* decoded blocks of the partition, used instead; or NULL */
+    const void *plain;  /* decoded blocks of the partition, used instead of `raw`; or NULL */
 };
 
 typedef void ts_kernel_fn(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
@@ -116,22 +116,23 @@ struct ts_gram {
     uint32_t rank, stride; /* stride: that of a factor row, and of a row of S */
     double *s;             /* S: upper triangle; entries below the diagonal are not used */
     double *m;
-    int more; /* 1: adds to sums in s and m; 0: overwrites them */
+    int more; /* 1: new sums are added to s and m; 0: they overwrite s and m */
 };
 
 /* Called for each block of a partition, in order, after its row products were computed. It may
  * change the block's values. */
 typedef void ts_gram_take(void *ctx, struct ts_unpacked *b);
 
-#define TS_GRAM_TURNED 16u /* the largest `turned` of any instruction set */
+#define TS_GRAM_TURNED 16u /* the largest value of `turned` for any instruction set */
 
 struct ts_gram_ops {
-    /* Computes the products of each block of a partition. product: TS_BLOCK_NNZ rows of `stride` in
-     * the precision of the factors, 64 bytes aligned. */
+    /* Computes the row products at all positions of each block of a partition. product:
+     * TS_BLOCK_NNZ rows of `stride` in the precision of the factors, 64 bytes aligned. */
     void (*pass)(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
                  struct ts_kernel_scratch *scratch, void *product, ts_gram_take *take, void *ctx);
 
-    /* Adds the nonzeros at n positions `at` of the block to S and m. */
+    /* Adds the nonzeros at n positions `at` of the block to the Gram matrix S and the right side
+     * m. */
     void (*add)(const struct ts_gram *g, const void *product, const struct ts_unpacked *b,
                 const uint16_t *at, uint32_t n);
 

@@ -59,8 +59,8 @@ struct NAME(operand) {
 struct NAME(operands) {
     const struct NAME(operand) * of;
     uint32_t n;
-    int far;      /* 1: some operand is far */
-    int products; /* 1: the first operand has row products of fibres: of TS_REAL, not of STORED */
+    int far;      /* 1: some operand is larger than the caches */
+    int products; /* 1: the first operand has row products of fibres, as TS_REAL, not as STORED */
     /* bytes from row to row: of the first operand, and of the others */
     uint64_t first_stride, stride;
 };
@@ -109,7 +109,7 @@ INLINE void NAME(store)(const VEC *x, const struct NAME(target) * to, uint32_t v
 #endif
 }
 
-/* Prefetches the rows of a later position from far operands. */
+/* Prefetches the rows of a later position from far operands (those larger than the caches). */
 INLINE void NAME(fetch)(const struct NAME(operands) * x, uint32_t n_vec, size_t p)
 {
     for (uint32_t o = 0; x->far && o < x->n; o++) {
@@ -287,15 +287,15 @@ COLUMNS(halves_3_of, 3, 1, job->stride)
 COLUMNS(halves_4_of, 4, 1, job->stride)
 #undef COLUMNS
 
-/* Whether vector v of n is summed in halves if the matrix has no other columns. The bits of a
- * column depend on this alone. */
+/* Whether vector v of n is summed in halves (even and odd positions apart) if the matrix has no
+ * other columns. The bits of a column depend on this alone. */
 INLINE int NAME(in_halves)(uint32_t v, uint32_t n)
 {
     return n <= 2 || (n > 4 && v >= n / 4 * 4);
 }
 
-/* Divides the columns of all models into runs of vectors. A run in halves may have columns of
- * several models. */
+/* Divides the columns of all models into runs of vectors. A run that is summed in halves (even and
+ * odd positions apart) may have columns of several models. */
 static uint32_t NAME(plan)(const struct ts_kernel_job *job, struct ts_kernel_run *run)
 {
     uint32_t n_runs = 0;
@@ -315,7 +315,7 @@ static uint32_t NAME(plan)(const struct ts_kernel_job *job, struct ts_kernel_run
     return n_runs;
 }
 
-/* Sums a block for several models, run by run. */
+/* Sums a block for several models, one run (adjacent vectors of columns) after another. */
 static void NAME(block_of_runs)(const struct ts_kernel_job *job, const struct ts_unpacked *b,
                                 struct ts_kernel_scratch *scratch, struct NAME(target) dst)
 {
@@ -418,7 +418,7 @@ INLINE void NAME(load)(const struct ts_kernel_job *job, const struct ts_kernel_i
     }
 }
 
-/* Like NAME(load), with zeros as the values of held-out nonzeros. */
+/* Decodes a block like NAME(load), and sets the values of held-out nonzeros to zero. */
 INLINE void NAME(load_kept)(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
                             uint32_t k, const void **plain, struct ts_unpacked *ret)
 {

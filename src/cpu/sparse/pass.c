@@ -16,8 +16,8 @@
 #include "cpu/sparse/plain.h"
 #include "cpu/ranks/share.h"
 
-/* Returns bytes for the heads of any mode. Those of the last mode have remainders (kernel.h) in
- * float32. */
+/* Returns the bytes that the heads (sums of partitions' first rows) of any mode need at most. Heads
+ * of the last mode have remainders (kernel.h) in float32. */
 static uint64_t heads_bytes(const struct ts_backend_conf *conf)
 {
     const uint64_t one = ts_fmat_bytes(1, conf->rank, conf->precision);

@@ -53,7 +53,7 @@ struct ts_pass_model {
     const struct ts_row_update *update; /* a thread calls its `ready` during the pass; or NULL */
 };
 
-/* Later products treat these nonzeros as zeros. */
+/* Sets the nonzeros that later products treat as zeros. */
 void ts_pass_hold_out(struct ts_pass *pass, const struct ts_hold_out *h);
 
 /* Computes the MTTKRPs of n models in one pass over `mode`; n > 0, and models are sorted by column.
@@ -63,8 +63,9 @@ int ts_pass_run(struct ts_pass *pass, uint32_t mode, const struct ts_fmat *facto
                 const struct ts_pass_model *model, struct ts_feed *feed,
                 struct ts_backend_times *times, struct ts_err *err);
 
-/* The weighted passes of n models over `mode` (stream/weighted.h), made in one. factor: matrices of
- * the pass, or views of them. Values have the bits of a pass for one model. */
+/* One of n models whose weighted passes over `mode` (stream/weighted.h) are made in one pass over
+ * the shards. factor: matrices of the pass, or views of them. Values have the bits of a pass for
+ * one model. */
 struct ts_pass_cells {
     const struct ts_fmat *factor;
     const struct ts_weighted *what;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pass_cells.c - makes a pass that evaluates models at the nonzeros, and calls `take` of weighted
- * passes. */
+/* pass_cells.c - makes a pass that evaluates models at the nonzeros, and gives the values to the
+ * function `take` of each weighted pass. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -14,13 +14,14 @@ struct cells {
     struct ts_kernel_job job;
 };
 
-/* A partition whose cells are being passed to `take`. */
+/* A partition whose cells are being passed to the function `take` of a weighted pass. */
 struct taking {
     const struct ts_pass_run *run;
     const struct ts_weighted *what;
     struct ts_cells cells;
     uint32_t thread;
-    uint32_t *rows; /* TS_MAX_ORDER x TS_BLOCK_NNZ: rows of each position of a block */
+    /* TS_MAX_ORDER x TS_BLOCK_NNZ: in each mode, the row number of each position of a block */
+    uint32_t *rows;
     struct ts_err *err;
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pass_products.c - computes MTTKRPs of several models in one pass. Heads are added in the order of
- * the file. */
+/* pass_products.c - computes MTTKRPs of several models in one pass. The heads (sums of partitions'
+ * first rows) are added to their rows in the order of the file. */
 #include <assert.h>
 #include <string.h>
 
@@ -59,8 +59,9 @@ static int visit(const struct ts_pass_run *r, const struct ts_kernel_input *in, 
     return 0;
 }
 
-/* Adds the heads to the rows of a model. If a row starts in one partition and continues in others,
- * `out` has the sum of the first one, and the heads have the sums of the others. */
+/* Adds the heads (sums of partitions' first rows) to the rows of a model. If a row starts in one
+ * partition and continues in others, `out` has the sum of the first one, and the heads have the
+ * sums of the others. */
 static void add_heads(const struct ts_pass_run *r, uint64_t n_partitions,
                       const struct ts_pass_model *m, double *sum)
 {
@@ -96,7 +97,7 @@ static void *row_of_all(void *row, uint32_t col, size_t size)
     return row == NULL ? NULL : (char *)row - col * size;
 }
 
-/* Assigns each model to the part of the precision in which its product is summed. */
+/* Assigns each model to part[] by the precision in which its product is summed. */
 static void fill_parts(const struct ts_pass *p, uint32_t mode, const struct ts_fmat *factor,
                        uint32_t n, struct products *ret)
 {

@@ -22,10 +22,12 @@ struct ts_pass {
     enum ts_isa isa;
     uint32_t rank, stride, threads;
     uint64_t max_partitions;
-    /* one row for each partition of a mode; wide kernels store the row's rest after it */
+    /* the sum of the first row of each partition of a mode; wide kernels store the row's remainder
+     * after it */
     void *heads;
     uint64_t heads_bytes;
-    struct ts_kernel_edge *edge;       /* max_partitions: first and last row of each partition */
+    /* first and last row of each partition; max_partitions elements */
+    struct ts_kernel_edge *edge;
     struct ts_kernel_scratch *scratch; /* one for each thread */
     uint64_t scratch_bytes;
     ts_unpack_fn *unpack;
@@ -65,7 +67,7 @@ struct ts_pass_run {
 int ts_pass_over(struct ts_pass_run *r, struct ts_pass *p, uint32_t mode, struct ts_feed *feed,
                  int (*start)(void *run, struct ts_err *err), struct ts_err *err);
 
-/* Sets times after all ranks have finished the pass. */
+/* Sets *times to the times of a pass, after all ranks have finished it. */
 void ts_pass_end(const struct ts_pass_run *r, uint64_t exchange_ns, struct ts_backend_times *times);
 
 /* Sets up a kernel job that reads `factor` of all modes. out: matrix of the rows that are

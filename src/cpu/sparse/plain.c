@@ -22,9 +22,9 @@ typedef _Atomic(const char *) place;
 struct ts_plain {
     const struct ts_tensor *tensor;
     char *memory;
-    uint64_t bytes;           /* for blocks, without the slack */
+    uint64_t bytes;           /* bytes for blocks, without the slack after the last one */
     _Atomic uint64_t used;    /* bytes in use; above `bytes`: the store is full */
-    place *of[TS_MAX_ORDER];  /* by mode: address of each partition's blocks; or NULL */
+    place *of[TS_MAX_ORDER];  /* for each mode: address of each partition's blocks; or NULL */
     int passed[TS_MAX_ORDER]; /* 1: a pass over the mode has begun */
 };
 
@@ -51,7 +51,7 @@ static enum ts_plain_value value_of(const struct ts_tensor *t)
                : range < 65536.0 ? TS_PLAIN_U16
                                  : TS_PLAIN_F32;
     case TS_VALUE_DICT:
-        /* narrow: all values are exact in float32, and none is denormal there */
+        /* float32 serves only if all values are exact in it, and none is denormal there */
         for (uint32_t i = 0; i < h->n_dict; i++)
             if ((double)(float)t->dict[i] != t->dict[i] ||
                 (t->dict[i] != 0 && fabs(t->dict[i]) < FLT_MIN))

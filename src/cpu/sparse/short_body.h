@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* short_body.h - rows of few nonzeros (struct ts_gram_ops), once for each instruction set and
- * precision: computes K = P P', and a row from y. kernel_body.h includes it.
+ * precision. Computes K = P P' and the row P' y, where row k of P is the product of the other
+ * factors' rows at nonzero k. kernel_body.h includes it.
  *
  * An entry of K is a sum across the lanes of a vector. Four such sums are computed together: three
  * additions of shuffled vectors leave one vector, whose quarters are then added.
@@ -45,7 +46,7 @@ INLINE void NAME(sum_lanes)(const VEC *x, double *to)
 #endif
 }
 
-/* to[i] := the dot product of left[i] and right[i], for i < n, and 0 for the rest of four. */
+/* to[i] := the dot product of left[i] and right[i], for i < n, and 0 for i from n to 3. */
 INLINE void NAME(dot_rows)(const VEC *const *left, const VEC *const *right, uint32_t n,
                            uint32_t n_vec, double *to)
 {
@@ -60,7 +61,7 @@ INLINE void NAME(dot_rows)(const VEC *const *left, const VEC *const *right, uint
     NAME(sum_lanes)(sum, to);
 }
 
-/* Computes a tile of K at the diagonal, for n rows. */
+/* Computes a tile of K (dot products of row products) at the diagonal, for n rows. */
 INLINE void NAME(cross_triangle)(const VEC *const *row, uint32_t n, uint32_t n_vec, double *to)
 {
     static const uint8_t left[] = { 0, 0, 1, 0, 1, 2, 0, 1, 2, 3, 3, 3 };
@@ -137,7 +138,7 @@ static void NAME(cross)(uint32_t stride, const void *product, const struct ts_un
     }
 }
 
-/* Computes n_vec vectors of columns of P' y, from `first` on. */
+/* Computes n_vec vectors of columns of P' y (the sum of y times row products), from `first` on. */
 INLINE void NAME(combine_columns)(uint32_t stride, const TS_REAL *first, const uint16_t *at,
                                   uint32_t n, const double *y, uint32_t step, uint32_t n_vec,
                                   VEC *out, SUMS *squares)
