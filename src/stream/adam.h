@@ -3,7 +3,8 @@
  * cores and GPUs.
  *
  *   threads  pure
- *   units    all float64; moments are rounded when they are stored, not before the step
+ *   units    all float64; moments are rounded to the precision of the factors when they are stored,
+ *            after the step
  *   errors   none
  */
 #ifndef TS_STREAM_ADAM_H
@@ -14,7 +15,7 @@
 #include "base/anywhere.h"
 #include "stream/row_update.h"
 
-#define TS_ADAM_TINY 1e-8 /* lower bound of the divisor */
+#define TS_ADAM_TINY 1e-8 /* added to the square root, so that the divisor is never 0 */
 
 struct ts_adam {
     double rate, lower, upper;

@@ -54,16 +54,16 @@ struct ts_trace;
 struct ts_backend_conf {
     const struct ts_tensor *tensor;
     uint32_t rank;
-    uint32_t n_models;     /* number of models per pass, for a backend that has `model`; 0: one */
+    uint32_t n_models;     /* models computed in one pass, if the backend has `model`; 0: one */
     const uint32_t *ranks; /* ranks of the n_models models, instead of `rank`; lent for the call */
     enum ts_precision precision;
     uint32_t threads;           /* 0: all */
     int device[TS_MAX_DEVICES]; /* gpu: numbers of the devices; one may be named twice, for tests */
     uint32_t n_devices;
     uint64_t device_bytes; /* gpu: memory of each device; 0: all free memory less a reserve */
-    /* the most memory that `pin` will lock; page tables of devices grow with it */
+    /* most bytes of host memory that `pin` will page-lock; page tables of devices grow with them */
     uint64_t host_bytes;
-    uint64_t spare_bytes; /* host memory that the backend may use for its `wish`; 0: none */
+    uint64_t spare_bytes; /* host memory that the backend may use as `wish` says; 0: none */
     uint32_t needs;       /* bits of enum ts_capability that the run needs */
     int products;         /* 1: the run computes MTTKRPs only, and updates no rows */
     uint32_t own_rows;    /* modes (bit m: mode m) that own_rows will be called for */
@@ -78,22 +78,22 @@ struct ts_backend_conf {
     void *done_ctx;
 };
 
-/* The times of a device in one call. Kinds of work that ran at the same time are each counted in
- * full. */
+/* The times of a device in one call of the backend, such as `pass`. Kinds of work that ran at the
+ * same time are each counted in full. */
 struct ts_device_times {
     int number;    /* number of the device; -1: CPU cores */
     uint32_t rank; /* rank of the process that uses it, if times are of several ranks */
     uint64_t nnz;
     uint64_t bytes;       /* bytes of its shards sent by the host */
     uint64_t early_bytes; /* part of `bytes` that was prefetched during the call before */
-    uint64_t wait_ns;     /* time in which no shard was ready */
+    uint64_t wait_ns;     /* time in which the device had no shard to compute on */
     uint64_t copy_ns;     /* time of copies from host to device in this call */
     uint64_t kernel_ns;   /* time of MTTKRPs */
-    uint64_t solve_ns;    /* time of row solves and Gram matrices */
+    uint64_t solve_ns;    /* time of row updates and Gram matrices */
     uint64_t exchange_ns; /* time of sending rows from device to device */
     uint64_t exposed_ns;  /* part of exchange_ns in which nothing was computed */
     uint64_t idle_ns;     /* time without any copy, kernel, solve or exchange */
-    double share;         /* share of the mode's predicted cost that the device gets next, 0 to 1 */
+    double share;         /* share of the mode's cost, 0 to 1, in the device's next pass */
 };
 
 /* Where the updated rows of a mode were sent: nowhere, to all ranks, or to the ranks that need
@@ -121,7 +121,7 @@ struct ts_backend_times {
     uint64_t total_ns;  /* time of the whole call */
     uint64_t row_bytes; /* as in struct ts_exchanged, for ranks on CPU cores */
     enum ts_rows_to rows_to;
-    /* number of ranks whose devices have the times; 0: the times are of this process */
+    /* number of ranks whose times `device` or `cores` has; 0: `device` has those of this process */
     uint32_t n_ranks;
     uint32_t n_devices;
     struct ts_device_times device[TS_MAX_TEAM];
@@ -139,10 +139,10 @@ static inline const struct ts_device_times *ts_backend_told(const struct ts_back
 }
 
 /* The largest number of entries of the last mode's factor (16 MiB) for which the backend keeps the
- * rounding error of the product in float32, which improves the fit. With more entries it is
- * dropped, because the errors of so many entries average out in the sum over all of them. What
- * remains is 1e-10 of the sum if rows have equal weight, and more if a few rows have most of the
- * weight. Fits up to 0.9997 do not change. */
+ * rounding error of the product in float32, which improves the fit. With more entries the rounding
+ * errors are dropped, because they average out in the sum over all entries. The error that remains
+ * is 1e-10 of this sum if rows have equal weight, and more if a few rows have most of the weight.
+ * Fits up to 0.9997 do not change. */
 #define TS_REST_ENTRIES (UINT64_C(1) << 22)
 
 static inline int ts_rest_fits(const struct ts_tensor *t, uint32_t rank)
@@ -164,10 +164,10 @@ struct ts_device_memory {
     int number;            /* number of the device */
     uint64_t factor_bytes; /* factor matrices */
     uint64_t sum_bytes;    /* partial rows, Gram matrices and tables of shards */
-    uint64_t kept_bytes;   /* shards that stay */
+    uint64_t kept_bytes;   /* shards that the device keeps */
     uint64_t slot_bytes;   /* slots for the other shards */
-    uint64_t shared_bytes; /* for a dense tensor: products Y that several modes use */
-    double shared_part;    /* part of the rows of Y that is kept, 0 to 1 */
+    uint64_t shared_bytes; /* for a dense tensor: partial products Y that several modes use */
+    double shared_part;    /* part of the rows of Y that memory holds, 0 to 1 */
     uint64_t driver_bytes; /* driver, code and libraries (measured or assumed); rounding of sizes */
 };
 
@@ -193,7 +193,7 @@ struct ts_backend {
      * feed is not included. */
     void (*need)(const struct ts_backend_conf *conf, uint64_t *factor_bytes, uint64_t *other_bytes);
 
-    /* Returns the bytes of host memory that would make calls after the first one faster, if all
+    /* Returns the bytes of host memory that would make passes after the first one faster, if all
      * shards are in memory. The bits of results do not depend on them. */
     uint64_t (*wish)(const struct ts_backend_conf *conf);
 
@@ -212,8 +212,8 @@ struct ts_backend {
      * TS_CAN_OWN_MEMORY. */
     uint32_t (*memory)(const void *be, struct ts_device_memory ret[TS_MAX_DEVICES]);
 
-    /* Sets which shards go to which device, and which shards stay there, for struct ts_feed_conf.
-     * The arrays belong to the backend, and are valid until its next call. */
+    /* Sets which device gets which shards, and which shards a device keeps, for struct
+     * ts_feed_conf. The arrays belong to the backend, and are valid until its next call. */
     void (*deal)(void *be, struct ts_feed_deal *ret);
 
     /* `pin` and `unpin` of struct ts_feed_conf, with the backend as context. NULL without
@@ -244,19 +244,19 @@ struct ts_backend {
     void (*hold_out)(void *be, const struct ts_hold_out *h);
 
     /* Computes n requests (request.h) of one kind, each of another model, in a pass over `mode`. It
-     * takes every shard from the feed once for all of them, or a second time if a request needs
-     * that. The caller has rewound the feed. times may be NULL only on CPU cores, for a single
+     * takes every shard from the feed once for all requests, or twice if a request reads shards
+     * twice. The caller has rewound the feed. times may be NULL only on CPU cores, for a single
      * request of a product without an update. */
     int (*pass)(const struct ts_request *requests, uint32_t n, uint32_t mode, struct ts_feed *feed,
                 struct ts_backend_times *times, struct ts_err *err);
 
-    /* For a mode whose rows are multiplied, without a pass: multiplies its columns with the
-     * weights, and divides them by their sums. */
+    /* For a mode with the update MULTIPLY: multiplies the columns of its factor by the weights, and
+     * divides them by their sums. No shard is read. */
     int (*divide_columns)(void *be, uint32_t mode, const struct ts_multiply *multiply,
                           struct ts_multiply_sums *ret, struct ts_err *err);
 
-    /* For a mode with gradient steps: sets *zeros to the estimated sum over all cells of the loss
-     * at the value 0. Factors are not changed. */
+    /* For a mode with the update DESCEND: sets *zeros to the estimate of the loss that the model
+     * would have if all cells were 0. Factors are not changed. */
     int (*zeros)(void *be, uint32_t mode, const struct ts_descent *descent, double *zeros,
                  struct ts_err *err);
 
@@ -285,9 +285,9 @@ struct ts_backend {
      * shards stay in memory: at least one, at most `most`. */
     uint32_t (*together)(const struct ts_backend_conf *conf);
 
-    /* For a dense tensor with unknown cells: returns the number of column groups in which the sums
-     * of each row are computed. Each group needs passes of its own over the cells. 0: such a model
-     * takes as many passes as a product (ts_dense_passes). */
+    /* For a dense tensor with unknown cells: returns the number of groups of columns in which the
+     * Gram matrix of each row is summed. Each group needs passes of its own over the cells. 0: the
+     * rows take as many passes as a product (ts_dense_passes). */
     uint32_t (*groups)(const void *be);
 
     /* ---- functions with TS_CAN_RANKS. In a backend without it they are NULL: each rank has all
@@ -299,9 +299,9 @@ struct ts_backend {
 
     /* Spreads the factors over ranks. The ranks of a machine share one copy of the factors, all
      * zeros at first, unless each is to have its own. Rows go only to the ranks that need them.
-     * Both apply as far as updates allow it. Afterwards, all ranks must put the same rows, and only
-     * before the first pass. Rows may be read before the first update or, by the first rank, after
-     * `collect`. Collective. */
+     * Memory is shared, and rows are sent so, as far as the updates of the modes allow it.
+     * Afterwards, all ranks must put the same rows, and only before the first pass. Rows may be
+     * read before the first update or, by the first rank, after `collect`. Collective. */
     int (*spread)(void *be, const struct ts_spread *spread, struct ts_err *err);
 
     /* Returns the bytes of factors that ranks of a machine would share after `spread`; 0: updates

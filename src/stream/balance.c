@@ -9,7 +9,7 @@
  * at rank 32, the row work of a sweep takes 0.3 ns a row, a nonzero 0.05 ns. */
 #define ROW_COST 5.0
 
-#define QUIET 0.01 /* an excess (slowest / mean time - 1) up to this counts as noise */
+#define QUIET 0.01 /* if the slowest time / the mean time - 1 is at most this, it counts as noise */
 
 double ts_balance_cost(const struct ts_disk_shard *s)
 {
@@ -24,8 +24,8 @@ static double range_cost(const struct ts_disk_shard *shard, uint64_t from, uint6
     return sum;
 }
 
-/* Sets cut[1] .. cut[n - 1] to where the sum of cost times density is nearest to 1/n, 2/n, ... of
- * `total`. density[g] is the density of the shards first[g] .. first[g + 1] - 1. */
+/* Sets cut[1] .. cut[n - 1] to the shards at which the sum of cost times density is nearest to 1/n,
+ * 2/n, ... of `total`. density[g] is the density of the shards first[g] .. first[g + 1] - 1. */
 static void cut_evenly(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
                        const uint64_t *first, const double *density, double total, uint64_t *cut)
 {

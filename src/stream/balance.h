@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* balance.h - divides the shards of a mode among devices.
  *
- * Devices take contiguous ranges: range g is shards first[g] .. first[g + 1] - 1. They start with
- * equal predicted cost. The cost of a shard is its nonzeros and, for each row that ends in it, the
- * write and the solve of that row. Later the boundaries follow measurements. The density of a range
- * is its busy time over its predicted cost, the same for all of its shards; the new boundaries
- * divide the sum of density times cost evenly. That is right for shards that cost more than
- * predicted. If a device is slower than the others, one step moves too few shards, and a second or
- * third measurement moves the rest.
+ * Devices take contiguous ranges: range g is shards first[g] .. first[g + 1] - 1. At first all
+ * ranges have equal predicted cost. The cost of a shard is its nonzeros and, for each row that ends
+ * in it, the write and the solve of that row. Later the boundaries follow measurements. The density
+ * of a range is its busy time over its predicted cost, the same for all of its shards; the new
+ * boundaries divide the sum of density times cost evenly. One step is enough if some shards cost
+ * more than predicted. If a device itself is slower than the others, one step moves too few shards,
+ * and a second or third step moves more.
  *
  *   owner    the caller owns all arrays; `first` has n + 1 entries, 0 <= ... <= n_shards
  *   units    nanoseconds of any one clock; shares are 0 to 1

@@ -3,9 +3,9 @@
  *
  * The first capabilities are the row updates of row_update.h, with the same numbers. Those of the
  * list below follow. A backend states its bits once (`can` of struct ts_backend). A run adds up
- * what it needs, and ts_backend_check compares the two. Code that has two ways to a result, one of
- * which needs a capability, calls ts_backend_can. It does not test whether functions of the backend
- * are NULL.
+ * what it needs, and ts_backend_check compares the two. Code that can compute a result with or
+ * without a capability calls ts_backend_can to choose. It does not test whether functions of the
+ * backend are NULL.
  *
  *   threads  any
  *   errors   TS_EARG
@@ -22,11 +22,11 @@
  *                 are multiplied (`hold_out`)
  *   SCORES        a pass that sums residuals
  *   SLICES        the pass SCORES also sums the residuals of each row of the mode
- *   AT_ONCE       a product and the update of its rows in one pass; without it, the caller asks for
- *                 `solve` after the pass
+ *   AT_ONCE       a product and the update of its rows in one pass; without AT_ONCE, the caller
+ *                 calls `solve` after the pass
  *   CELLS         a pass that lends the model's value at each nonzero (weighted.h)
- *   ERRORS        a pass that sums errors; all backends have it
- *   LOSSES        a pass that sums a loss; all backends have it
+ *   ERRORS        a pass that sums the model's errors at nonzeros; all backends have it
+ *   LOSSES        a pass that sums a loss at nonzeros; all backends have it
  *   MEANS         the update of observed cells subtracts a mean from the values
  *   WEIGHTS       weights of cells in the update of observed cells, in CELLS and in ERRORS
  *   RANKS         processes compute together: `spread`, `shares`, `collect`, `agree`, `given_up`,
@@ -70,8 +70,8 @@ static inline int ts_has_capability(uint32_t bits, enum ts_capability one)
     return (bits >> one & 1) != 0;
 }
 
-/* Returns TS_EARG if the backend lacks a capability that is needed. The message is that of the
- * first such capability. */
+/* Returns TS_EARG if the backend lacks a capability in `needs` (bits). The message is that of the
+ * first capability that it lacks. */
 int ts_backend_check(const struct ts_backend *b, uint32_t needs, struct ts_err *err);
 
 #endif

@@ -15,15 +15,15 @@
 #include "format/part.h"
 #include "stream/loss_functions.h"
 
-#define MOST_BYTES (UINT64_C(64) << 20) /* used if the caller sets no limit */
+#define MOST_BYTES (UINT64_C(64) << 20) /* limit of memory if the caller sets none */
 
 struct cell {
     uint32_t row[TS_MAX_ORDER]; /* row in each mode; entries from the order on are 0 */
     double value;
 };
 
-/* The result of a shard: its first and last cell, which may continue in the shards before and after
- * it, and the sums of squares of the cells between. */
+/* The result of a shard: its first and last cell, whose other nonzeros may be in the shards before
+ * and after it, and the sums of squares of the cells between these two. */
 struct piece {
     uint64_t n; /* number of cells; 1: first and last are one cell */
     double kept, held;
@@ -125,7 +125,7 @@ static void sum_shards(struct job *j)
     pthread_mutex_unlock(&j->lock);
 }
 
-/* Returns how many shards may be in memory at once. */
+/* Returns how many shards may be in memory at the same time. */
 static uint64_t room(const struct ts_cells_conf *c)
 {
     const uint64_t pieces = c->tensor->mode[0].disk.n_shards * sizeof(struct piece);
@@ -167,7 +167,8 @@ static int divide(const struct ts_cells_conf *c, uint64_t *first, uint64_t *have
     have[2 * comm->rank] = t->part.n > 0 ? t->part.first[0] : 0;
     have[2 * comm->rank + 1] = t->part.n > 0 ? t->part.end[0] : n;
     rc = comm->ops->gather(comm, have, first, err);
-    /* whole is also 1 if each rank's part of the tensor has all shards of this mode */
+    /* whole: each rank has all shards of this mode on disk, also if it has only a part of the
+     * tensor */
     for (uint32_t r = 0; r < comm->n && rc == 0; r++)
         whole &= have[2 * r] == 0 && have[2 * r + 1] == n;
     for (uint32_t r = 0; r < comm->n && rc == 0; r++) {
@@ -265,9 +266,9 @@ int ts_cells_squares(const struct ts_cells_conf *conf, struct ts_cells_squares *
 
 int ts_cells_norm(const struct ts_cells_conf *conf, struct ts_err *err)
 {
-    /* several sessions may use one tensor */
+    /* several sessions of a program may use one tensor at the same time */
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    /* the norm is computed once, after opening */
+    /* the tensor is const except for its norm, which is replaced once, after opening */
     struct ts_tensor *t = (struct ts_tensor *)conf->tensor;
     struct ts_cells_squares sums;
     int rc = 0;

@@ -49,8 +49,8 @@ struct ts_cells_squares {
 int ts_cells_squares(const struct ts_cells_conf *conf, struct ts_cells_squares *ret,
                      struct ts_err *err);
 
-/* Sets header.norm to |X|, and ts_tensor_listed_norm to its old value. Does nothing if all cells
- * hold one nonzero, or if it was done before. */
+/* Sets header.norm to |X|, and ts_tensor_listed_norm to its old value. Does nothing if no cell
+ * holds several nonzeros, or if header.norm is |X| already. */
 int ts_cells_norm(const struct ts_cells_conf *conf, struct ts_err *err);
 
 #endif

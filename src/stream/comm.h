@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm.h - ranks: processes that together compute one decomposition, or build one tensor. Each has
- * a part of every product.
+/* comm.h - ranks: processes that together compute one decomposition, or build one tensor. Each rank
+ * computes a part of every product.
  *
  * All collectives of a run pass through this table; src/mpi fills it with MPI. Every rank holds all
  * factors and runs the same method, which takes the same decisions everywhere. Only the work of
@@ -8,13 +8,14 @@
  * order, with the same arguments except for buffers.
  *
  *   owner    the caller owns the comm and all buffers
- *   units    bytes, unless it says otherwise; positions in a buffer are the same on all ranks
+ *   units    bytes, unless a comment says otherwise; positions in a buffer are the same on all
+ *            ranks
  *   threads  one thread of a rank at a time; the same thread for all collectives; unshare is not
  *            collective
- *   errors   0 or a negative ts_code. After an error the comm is of no use, unless agree has
- *            returned it. After agree has returned TS_ESTOP, gather, move and deal still work, if
- *            all ranks continue with the same calls
- *   bits     the comm makes no sums: callers add in an order of their own
+ *   errors   0 or a negative ts_code. After an error the comm is of no use, unless the error was
+ *            returned by agree. After agree has returned TS_ESTOP, gather, move and deal still
+ *            work, if all ranks continue with the same calls
+ *   bits     the comm sums nothing: callers add what they receive in an order of their own
  */
 #ifndef TS_STREAM_COMM_H
 #define TS_STREAM_COMM_H
@@ -34,10 +35,11 @@ struct ts_comm_move {
 };
 
 struct ts_comm_ops {
-    /* All ranks agree on a result. rc: the result of the caller's own work, err its message. If no
-     * rank has failed, all get the largest rc, usually 0. Otherwise all get the code and message of
-     * the lowest rank that failed, with its name before the message. They get TS_ESTOP only if all
-     * failures are TS_ESTOP. After a failure, later calls return the same answer at once. */
+    /* All ranks agree on one return code. rc: the result of the caller's own work; err: its
+     * message. If no rank has failed, all return the largest rc, usually 0. Otherwise all return
+     * the code and message of the lowest rank that failed, with the rank's name before the message.
+     * They get TS_ESTOP only if all failures are TS_ESTOP. After a failure, later calls return the
+     * same answer at once. */
     int (*agree)(struct ts_comm *c, int rc, struct ts_err *err);
 
     /* Sends bytes first[r] .. first[r + 1] - 1 of each rank r's buffer to all other ranks; first
@@ -59,16 +61,16 @@ struct ts_comm_ops {
      * partition. */
     int (*poll)(struct ts_comm *c);
 
-    /* Allocates `bytes` of zeros on each machine, which all ranks of the machine read and write, on
-     * huge pages if possible. *ret is NULL on all ranks if one of them cannot get the memory. Other
-     * ranks see what a rank has written after the next agree. NULL: such memory is not
-     * supported. */
+    /* Allocates `bytes` bytes of zeros on each machine, which all ranks of the machine read and
+     * write. They are on huge pages if the kernel has some. *ret is NULL on all ranks if one of
+     * them cannot get the memory. Other ranks see what a rank has written after the next agree.
+     * NULL: such memory is not supported. */
     int (*share)(struct ts_comm *c, uint64_t bytes, void **ret, struct ts_err *err);
     void (*unshare)(struct ts_comm *c, void *memory, uint64_t bytes);
 };
 
 struct ts_comm {
-    /* NULL: ranks do not run; only the memory of each is planned */
+    /* NULL: no ranks run; the struct only serves to plan the memory of a rank */
     const struct ts_comm_ops *ops;
     uint32_t rank, n;
     /* place: number of this rank among the ranks of its machine, from 0; beside: their number */

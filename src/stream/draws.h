@@ -3,12 +3,12 @@
  * cells (stream/row_update.h, DESCEND). Random numbers are functions of a counter, so every backend
  * draws the same columns and cells, and none is stored.
  *
- * n cells are drawn, n being a power of four. In mode m, cell c has the row place(m, c) rows(m) / n
- * rounded down, where place(m, .) is a permutation of 0 .. n-1. So each row of a mode has an equal
- * share of the cells, and the inverse permutation finds the cells of a row. Each drawn cell counts
- * for (number of cells of the tensor) / n cells. If the tensor has at most n cells, each of its
- * cells is used once. The estimate is a fixed function of the factors, and the gradients of all
- * modes are its exact gradients, as a line search requires.
+ * n cells are drawn, n being a power of four. In mode m, drawn cell c has the row p(c) rows(m) / n,
+ * rounded down, where rows(m) is the number of rows and p a permutation of 0 .. n-1 of that mode.
+ * So each row of a mode has an equal share of the drawn cells, and the inverse of p finds the drawn
+ * cells of a row. Each drawn cell counts for (number of cells of the tensor) / n cells. If the
+ * tensor has at most n cells, each of its cells is used once. The estimate is a fixed function of
+ * the factors, and the gradients of all modes are its exact gradients, as a line search requires.
  *
  *   owner    plain values
  *   threads  pure
@@ -77,8 +77,8 @@ static inline struct ts_drawn_cells ts_drawn_cells_of(const struct ts_tensor *t,
     return d;
 }
 
-/* Cells k of a row of the mode are ts_drawn_first(row) .. ts_drawn_first(row + 1) - 1; with `all`,
- * 0 .. of_row - 1. */
+/* The cells of a row of d->mode have the numbers k = ts_drawn_first(row) .. ts_drawn_first(row + 1)
+ * - 1; with `all`, 0 .. of_row - 1. */
 TS_ANYWHERE static inline uint64_t ts_drawn_first(const struct ts_drawn_cells *d, uint64_t row)
 {
     return ((row << d->bits) + d->n_rows[d->mode] - 1) / d->n_rows[d->mode];

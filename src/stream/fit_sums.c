@@ -10,7 +10,7 @@
 
 #define LANES 8u
 
-/* The sums of a partition, for ERRORS or LOSSES. */
+/* The sums over a partition's nonzeros, for the request ERRORS or LOSSES. */
 struct ts_fit_part {
     union {
         struct {
@@ -22,7 +22,7 @@ struct ts_fit_part {
     };
 };
 
-/* Adds a cell with its weight: a cell of weight w counts w times. */
+/* Adds a cell to all sums `weight` times. */
 static void add_error(struct ts_cell_errors *s, double value, double model, double weight)
 {
     s->n += weight;

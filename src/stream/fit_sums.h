@@ -2,8 +2,8 @@
 /* fit_sums.h - computes sums of errors or of a loss from the model's value at each nonzero. A
  * backend with a pass of CELLS uses it for the requests ERRORS and LOSSES.
  *
- * Each partition has its own sums, with held-out cells apart. The sums of partitions are added in
- * the order of the file.
+ * Each partition has its own sums, and separate sums for held-out cells. The sums of partitions are
+ * added in the order of the file.
  *
  *   owner    the struct owns the parts from ts_fit_sums_begin to ts_fit_sums_end
  *   threads  called by one thread; inside the pass, each partition belongs to one thread
@@ -24,7 +24,7 @@ struct ts_fit_sums {
     uint32_t order;
     uint64_t n;
     struct ts_fit_part *part; /* sums of each partition; NULL: not allocated */
-    struct ts_weighted cells; /* for the request CELLS, which the backend computes instead */
+    struct ts_weighted cells; /* for the request CELLS, which replaces `request` */
 };
 
 /* Begins the sums for a pass over `mode`. The request and *ret must stay valid until

@@ -3,9 +3,9 @@
  * value x, and its contribution to the update of a row.
  *
  * The weighted product of a row a is the sum of g(x, m) p over its nonzeros. p is the elementwise
- * product of the other factors' rows, and m = <p, a>. An entry of the table has g, and the function
- * whose sum over nonzeros measures the model. Both take the nonzeros of a block at a time. A method
- * (src/cpd) updates the row with the product.
+ * product of the other factors' rows, and m = <p, a>. An entry of the table has the function g, and
+ * the function whose sum over nonzeros measures how well the model fits. Both take the nonzeros of
+ * a block at a time. A method (src/cpd) updates the row with this product.
  *
  *   poisson  for cpd/methods/apr.c: g = x / m. If columns of the other factors sum to 1, a row is
  *            updated by multiplication with its weighted product (Chi, Kolda 2012). The model is
@@ -38,7 +38,7 @@ enum { TS_GCP_NONE }; /* no loss of losses.def */
 enum ts_loss_in_x {
     TS_IN_X_LINEAR, /* f = a(m) + b(m) x */
     TS_IN_X_APART,  /* f = a(m) + b(m) x + c(x), with a least value of 0 for each x */
-    TS_IN_X_ANY     /* neither, and 0 where x and m are 0 */
+    TS_IN_X_ANY     /* any other f, with f(0, 0) = 0 */
 };
 
 struct ts_loss {
@@ -46,19 +46,19 @@ struct ts_loss {
     const char *name;
     const char *values;      /* description of the values that the loss is for */
     int (*allows)(double x); /* whether the loss is defined for the value x */
-    double lower;            /* smallest allowed entry of factors */
+    double lower;            /* smallest allowed entry of a factor */
     int zeros;               /* 1: `allows` accepts 0, so unlisted cells may count as 0 */
-    /* 1: f(x, m) - f(0, m) is linear in x, so several nonzeros of a cell count as their sum */
+    /* 1: f(x, m) - f(0, m) is linear in x, so it may be summed over the nonzeros of one cell */
     int sums;
-    double linear; /* slope of f(0, m) in m near m = 0, where the values of most cells are; or 0 */
+    double linear; /* derivative of f(0, m) by m near m = 0, where m is at most cells; or 0 */
 
     enum ts_loss_in_x in_x;
-    /* Returns the constant m with the least loss for values of this mean, if it depends on the mean
-     * alone. NULL with TS_IN_X_ANY. */
+    /* Returns the number m that, used at all cells, has the least total loss for values of this
+     * mean, if it depends on the mean alone. NULL with TS_IN_X_ANY. */
     double (*constant)(double mean, double at);
 
-    /* for messages, if the model's value is a logarithm: its argument, and what m = 0 means; NULL:
-     * it is not a logarithm */
+    /* for messages, if the model's value m is a logarithm: the name of its argument, and the
+     * argument at m = 0; NULL: m is no logarithm */
     const char *logarithm_of, *zero_is;
 
     /* For a loss with a parameter: ":" and a letter for help, the meaning of the parameter, an

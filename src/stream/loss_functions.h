@@ -2,7 +2,7 @@
 /* loss_functions.h - the cost of a cell if the model's value is m, and its derivative by m, for CPU
  * cores and GPUs: for the Poisson model, and for the losses of losses.def by their kind. Files that
  * compute or name a loss include this header, and are compiled again if a formula changes. loss.h
- * has the rest.
+ * has the table of losses.
  *
  *   threads  pure
  *   units    all float64; at: the parameter of a loss that takes one, otherwise unused
@@ -36,8 +36,8 @@ TS_ANYWHERE static inline double ts_at_least(double m)
     return m < TS_LOSS_LEAST ? TS_LOSS_LEAST : m;
 }
 
-/* Returns the g of the Poisson model (loss.h), with which rows are multiplied. It is not a
- * derivative. */
+/* Returns the g of the Poisson model (loss.h), with which rows are multiplied. g is not a
+ * derivative here. */
 TS_ANYWHERE static inline double ts_poisson_slope(double x, double m, double at)
 {
     (void)at;

@@ -20,10 +20,11 @@
  *   PRODUCT   the MTTKRP of the mode, X_(mode) * khatri_rao(other factors), into factor[mode] or
  *             the memory that own_rows has allocated. With `update`, which needs AT_ONCE, rows are
  *             updated in the pass, and `sums` are summed
- *   ROWS      rows from observed cells: `update` (kind OBSERVED) computes factor[mode] row by row,
- *             and `size` of `sums` is computed
- *   MULTIPLY  rows of a mode of own_rows are multiplied by `multiply` (row_update.h). Every shard
- *             is read twice if `judge` is set and some row continues from one shard to the next
+ *   ROWS      rows fitted to the observed cells alone: `update` (kind OBSERVED) computes
+ *             factor[mode] row by row, and `size` of `sums` is computed
+ *   MULTIPLY  rows of a mode of own_rows are updated by factors, as `multiply` says (row_update.h).
+ *             Every shard is read twice if `judge` is set and some row continues from one shard to
+ *             the next
  *   DESCEND   rows of a mode of own_rows make a step against the gradient, as `descend` says
  *   CELLS     `cells` gets the model's value at each nonzero; this kind and the kinds below do not
  *             change factors

@@ -2,21 +2,21 @@
 /* row_update.h - the updates of a row of a mode: from the row m of the product and its old value a
  * to its new value.
  *
- * A method chooses one of the updates below for each mode; a backend says which of them it supports
- * (struct ts_backend). G is the elementwise product of the other modes' Gram matrices, which the
- * method computes before the pass.
+ * A method chooses one of the updates below for each mode; a backend says which updates it supports
+ * (`can` of struct ts_backend). G is the elementwise product of the other modes' Gram matrices,
+ * which the method computes before the pass.
  *
  *   least squares   a := m W, W a matrix of the method (a pseudo-inverse of G). The old row is not
  *                   read, so the product is stored in the memory of the factor.
- *   coordinate      entry after entry, from the old row, a few rounds:
+ *   coordinate      starts from the old row, and updates entry after entry in a few rounds:
  *                       a_r := clamp(soft(a_r + (m_r - sum over s of a_s G_sr) / G_rr, l1 / G_rr),
  *                       lower, upper)
  *                   with soft(x, k) = sign(x) max(|x| - k, 0). Every step lowers 1/2 a G a' - m a'
  *                   + l1 sum |a_r| within the bounds. lower = 0 is nonnegative least squares by
  *                   HALS (Cichocki, Phan 2009; Gillis, Glineur 2012). If G_rr is 0, entry a_r does
  *                   not matter: it stays, or becomes 0 if l1 penalizes it. Rows are updated in
- *                   groups of 32: a group ends after `rounds`, or when a round changes it by less
- *                   than TS_ROW_TOL(rounds) of its size.
+ *                   groups of 32: the rounds of a group end after `rounds`, or when a round changes
+ *                   its rows by less than TS_ROW_TOL(rounds) of their size.
  *   simplex         a := the row of entries of 0 or more with the sum 1 that minimizes 1/2 a G a' -
  *                   m a', by rounds of ADMM (Huang, Sidiropoulos, Liavas 2016). With rho = trace(G)
  *                   / rank (1 if that is 0), P(x) the projection of x onto such rows (Michelot
@@ -26,8 +26,8 @@
  *                   optimal. Let t be the mean of (a G - m) / rho over the positive entries of a. u
  *                   is t at these entries, and max((a G - m) / rho, t) at the others. So u is not
  *                   stored between sweeps or in states. All `rounds` are computed. If the result is
- *                   not better than P(a) of the old row, it is replaced by P(a), so the sum never
- *                   rises. An entry below TS_ROW_NONE counts as rounding, and becomes 0.
+ *                   not better than P(a) of the old row, it is replaced by P(a), so 1/2 a G a' - m
+ *                   a' never rises. An entry below TS_ROW_NONE counts as rounding, and becomes 0.
  *   polar           the matrix A with A' A = I that maximizes tr(A' M). M is the product of all
  *                   rows, and A its polar factor M (M' M)^-1/2. This is least squares with a matrix
  *                   W that the method computes from M after the pass, by calls of the backend
@@ -38,7 +38,7 @@
  *                   computes all rows at once in host memory, by get_rows and put_rows
  *                   (cpd/rows/smooth.c). Each backend whose `solve` is separate supports it. Old
  *                   rows are not read.
- *   smooth within   the same with bounds and the term l1 sum |A|. It starts from the old rows, and
+ *   smooth within   as smooth, with bounds and the term l1 sum |A|. It starts from the old rows, and
  *                   updates one column after another for a few rounds, which end by the rule of
  *                   coordinate descent (cpd/rows/smooth_within.c). A backend with coordinate
  *                   descent and `keep` supports it: `keep` gives the method the product, which is
@@ -46,13 +46,14 @@
  *   observed        a := the row that minimizes 1/2 sum of (x - <p, a>)^2 + 1/2 l2 |a|^2 over the
  *                   nonzeros of the row that are not held out. x is the value of a nonzero minus
  *                   `mean` of the update, and p the elementwise product of the other factors' rows
- *                   at it. Unlisted cells are unknown. With by_count, l2 is multiplied by the
- *                   number of these nonzeros. A row without any, or whose weights are all 0,
- *                   becomes 0 or, on CPU cores, the bound next to it. Each row needs its own Gram
- *                   matrix S, the sum of p p', so product and rows are one call (request ROWS of
- *                   request.h). With `lower` or `upper`, block principal pivoting starts from the
- *                   solution without bounds (cpu/rows/bounded_row.h). If it does not find the row,
- *                   coordinate descent does. The old row is not read.
+ *                   at it. Cells without a nonzero are unknown, and do not count. With by_count, l2
+ *                   is multiplied by the number of these nonzeros. A row without such nonzeros, or
+ *                   whose nonzeros all have weight 0, becomes 0 or, on CPU cores, the bound nearest
+ *                   to 0. Each row needs its own Gram matrix S, the sum of p p', so product and
+ *                   rows are one call (request ROWS of request.h). With `lower` or `upper`, block
+ *                   principal pivoting starts from the solution without bounds
+ *                   (cpu/rows/bounded_row.h). If pivoting does not find the row, coordinate descent
+ *                   does. The old row is not read.
  *   multiply        a := a .* phi for a few rounds, where phi is the row's weighted product
  *                   (loss.h). One call of the backend computes the pass and the rows (request
  *                   MULTIPLY).
@@ -72,12 +73,12 @@
 #include "base/err.h"
 #include "format/hold_out.h"
 
-/* The updates, one a line. Each of the four numbers is 1 if the following holds:
+/* The updates, one on each line. Each of the four numbers is 1 if the property of its column holds:
  *
  *   old       the update reads the old row, so product and factor are two matrices
  *   backend   the backend computes the update, in a pass or in `solve`. Otherwise a file of cpd
- *             computes it from the product by other calls, and has a line in TS_ROW_MAKERS of
- *             cpd/rows/row_maker.h
+ *             computes it from the product, by other calls of the backend, and has a line in
+ *             TS_ROW_MAKERS of cpd/rows/row_maker.h
  *   grams     each row needs its own Gram matrix, and a special pass computes the rows
  *   loss      rows follow from the slopes of a loss at each nonzero, and a special pass computes
  *             them
@@ -120,8 +121,8 @@ enum ts_row_set {
 #undef TS_ROW_BIT
 };
 
-/* Cases of a switch for updates that the backend does not compute. A backend lists its own updates
- * and then these cases, so a forgotten update is a compile error. */
+/* Cases of a switch for updates that the backend does not compute. A backend writes a case for each
+ * update that it computes, and then these cases, so a forgotten update is a compile error. */
 #define TS_ROW_CASE_0(NAME) case TS_ROW_##NAME:
 #define TS_ROW_CASE_1(NAME)
 #define TS_ROW_CASE(NAME, old, backend, grams, loss) TS_ROW_CASE_##backend(NAME)
@@ -162,18 +163,18 @@ struct ts_row_update {
  * the rows times `weight`. */
 struct ts_row_sums {
     double *gram;  /* rank x rank: A' A, with the updated factor A */
-    double *inner; /* sum of the elementwise product of M and A; NULL: not wanted */
-    /* sum of |A|; for `observed`, sum over rows of a' a, times the number of nonzeros with
-     * by_count; NULL: not wanted */
+    double *inner; /* sum of the elementwise product of A and the product M; NULL: not wanted */
+    /* sum of |A|; for `observed`, sum over rows of a' a, multiplied by the row's number of nonzeros
+     * with by_count; NULL: not wanted */
     double *size;
 };
 
-/* The update of MULTIPLY. `grow` is added to the marked entries of the factor A, and B is the
- * result times diag(weight). Each of `rounds` computes phi of each row b of B (loss.h) and sets b
- * := b .* phi. Then the columns of B are divided by their sums to give the new A. An entry of A
- * below TS_ROW_ZERO gets a mark if its phi in the last round was above 1: it should grow, but
- * multiplication hardly changes it (Chi, Kolda 2012: an inadmissible zero). The mark is the last
- * bit of such an entry, or the sign bit of a 0. */
+/* The update of MULTIPLY. `grow` is added to the entries of the factor A that have a mark (see
+ * below), and B is the result times diag(weight). Each of `rounds` computes phi of each row b of B
+ * (loss.h) and sets b := b .* phi. Then the columns of B are divided by their sums to give the new
+ * A. An entry of A below TS_ROW_ZERO gets a mark if its phi in the last round was above 1: it
+ * should grow, but multiplication hardly changes it (Chi, Kolda 2012: an inadmissible zero). The
+ * mark is the last bit of such an entry, or the sign bit of a 0. */
 #define TS_ROW_ZERO 1e-10
 
 struct ts_loss;
@@ -204,13 +205,13 @@ struct ts_multiply_sums {
  *   otherwise: the sum of (g(x, m) - g(0, m)) p, plus the sum over all cells of the row of g(0, m)
  * p.
  * In the sum over all cells, the constant part of g, loss->linear, is computed exactly from column
- * sums of the other factors. The rest is estimated from n_drawn columns (combinations of rows of
- * the other modes), the same for all rows, drawn by counter from seed, draw and the mode. If the
+ * sums of the other factors. The rest of g is estimated from n_drawn columns (combinations of rows
+ * of the other modes), the same for all rows, drawn by counter from seed, draw and the mode. If the
  * loss has lower = 0, columns are drawn with the probabilities of the model, otherwise uniformly
  * and evenly over the rows of each other mode (a Latin hypercube). If the mode has at most n_drawn
  * columns, all of them count once, and nothing is estimated. With n_cells, that many cells are
- * drawn instead, the same for all modes and draws. For each entry a with gradient g, and its
- * moments u and v:
+ * drawn instead of columns, the same for all modes and draws. For each entry a with gradient g, and
+ * its moments u and v:
  *   u := b u + (1 - b) g,  v := c v + (1 - c) g^2,
  *   a := clamp(a - rate u / (1 - b^step) / (sqrt(v / (1 - c^step)) + 1e-8)),
  * with b = TS_DESCEND_FIRST and c = TS_DESCEND_SECOND. */
@@ -232,7 +233,7 @@ struct ts_descent {
     void *gradient;
     uint64_t seed, draw;
     double l2, lower, upper, rate;
-    uint64_t step;   /* number of the step, from 1 */
+    uint64_t step;   /* number of this gradient step, from 1 */
     void *moment[2]; /* moments u and v: rows x rank in the precision of the factors */
 };
 

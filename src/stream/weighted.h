@@ -9,7 +9,7 @@
  * from them, for example, sums of a loss or the largest residuals.
  *
  *   owner    arrays belong to the backend, and are valid during the call
- *   units    rows are numbered without empty slices, modes from 0
+ *   units    rows are numbered from 0 without empty slices, modes from 0
  *   threads  take is called from any number of threads at once, below the number that the backend
  *            was opened with, each with its own number. One thread gets all blocks of a partition,
  *            in the order of the file; partitions come in any order
@@ -30,13 +30,13 @@ struct ts_cells {
     /* The partition in the mode copy or, for a dense tensor, in the array
      * (cpu/dense/dense_cells.h). */
     uint64_t partition;
-    uint32_t first; /* number of nonzeros of the partition before these */
+    uint32_t first; /* number of nonzeros of the partition before the first one here */
     /* at most TS_BLOCK_NNZ; 0 only in the last call for a partition of a dense tensor */
     uint32_t n;
     int last; /* 1: these are the last nonzeros of the partition */
     const double *value, *model;
     const float *weight; /* weights of the cells; NULL: cells have none */
-    /* rows in each mode; NULL for modes that are not in `rows` */
+    /* rows of the nonzeros in each mode; NULL for modes not in `rows` of struct ts_weighted */
     const uint32_t *row[TS_MAX_ORDER];
 };
 

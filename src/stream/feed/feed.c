@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PIN_BYTES (UINT64_C(1) << 30) /* bytes page-locked at a time, which takes some 35 ms */
+#define PIN_BYTES (UINT64_C(1) << 30) /* bytes that one call page-locks, which takes some 35 ms */
 
 void ts_feed_fail(struct ts_feed *f, int rc, const struct ts_err *err)
 {
@@ -191,7 +191,7 @@ int ts_feed_new(const struct ts_feed_conf *conf, struct ts_feed **ret, struct ts
         f->first_mode = conf->only_mode < 0 ? 0 : (uint32_t)conf->only_mode;
         f->n_modes = conf->only_mode < 0 ? f->tensor->order : 1;
         ts_feed_take_turns(f, 0);
-        f->shift = f->n_turns - 1; /* pass 1 is over the first mode */
+        f->shift = f->n_turns - 1; /* so that pass 1 is over the first mode */
         rc = make(f, err);
     }
     if (rc == 0)
@@ -280,8 +280,8 @@ void ts_feed_deal(struct ts_feed *f, uint32_t mode, const uint64_t *first)
     pthread_mutex_lock(&f->lock);
     assert(!f->open || f->left == 0 || ts_feed_mode_of(f, f->now) != mode);
     set_ranges(f, mode, first);
-    /* only the queues of unchecked resident shards outlast a pass: move these shards to new
-     * owners */
+    /* only the queues of unchecked resident shards outlast a pass: move these shards to the
+     * consumers of their new ranges */
     for (uint32_t c = 0; c < f->n_consumers; c++) {
         raw[c] = m->queue[c][TS_RAW_STAY];
         m->queue[c][TS_RAW_STAY].head = TS_FEED_NONE;

@@ -3,10 +3,11 @@
  * checking them.
  *
  * A feed serves sweeps: modes 0, 1, ..., order-1, 0, 1, ... (or one mode over and over). Shards
- * that fit the budget are read once and stay (a fixed set, since a cyclic scan is the worst case of
- * a cache that evicts by LRU). The others are streamed through a fixed number of slots, by io_uring
- * with O_DIRECT. The reader reads ahead of the consumers, also into the next mode: its first shards
- * arrive while factors are solved. Within a mode shards come in any order, each exactly once.
+ * that fit the budget of memory are read once and stay (a fixed set, since a cyclic scan is the
+ * worst case of a cache that evicts by LRU). The others are read in every pass into a fixed number
+ * of slots (buffers of one shard), by io_uring with O_DIRECT. The reader reads ahead of the
+ * consumers, also for the next mode: its first shards arrive while rows of this mode are updated.
+ * Within a mode shards come in any order, each exactly once.
  *
  * Several consumers (devices) share a feed, so each shard is read only once. A consumer gets the
  * shards of its own range. The reader treats all consumers that keep up alike, and a slow one takes
@@ -69,10 +70,10 @@ struct ts_feed_conf {
     int only_mode;            /* the only mode to serve, over and over; -1: all modes in turn */
     struct ts_feed_deal deal; /* copied */
     uint32_t checkers;        /* threads that check shards after reading; 0: ts_feed_next checks */
-    unsigned avoid;           /* sum of ts_reader_avoid (stream/feed/reader.h): 0 except in tests */
+    unsigned avoid;           /* ways to read that are not used (ts_reader_avoid); 0: none */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
-    /* Page-locks (or unlocks) memory for a device; NULL: no device. Called from new and free, piece
-     * by piece; each shard is inside one piece. */
+    /* Page-locks (or unlocks) memory for a device; NULL: no device. Called from ts_feed_new and
+     * ts_feed_free for the feed's memory, in pieces; each shard is inside one piece. */
     int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err);
     void (*unpin)(void *ctx, void *addr);
     void *pin_ctx;
@@ -96,9 +97,9 @@ struct ts_shard_view {
 struct ts_feed_stats {
     uint64_t bytes_read; /* from disk, since the last call of ts_feed_stats */
     uint64_t wait_ns;    /* time that callers of ts_feed_next were blocked, summed */
-    /* bytes of resident shards and of slots, and the number of slots */
+    /* bytes of the shards that stay, bytes of a slot, and the number of slots */
     uint64_t resident_bytes, slot_bytes, n_slots;
-    /* whether O_DIRECT, io_uring and registered buffers are in use */
+    /* whether O_DIRECT, io_uring, and files and buffers registered with io_uring are in use */
     int direct, uring, registered;
     const char *fallback; /* NULL, or a message about what the kernel refused, to be shown once */
 };
@@ -113,11 +114,11 @@ void ts_feed_free(struct ts_feed *feed); /* feed may be NULL; all views must be 
 
 /* Lends the next shard of `mode` to a consumer. Returns 1 and sets *ret, or 0 when the consumer
  * gets no more shards in this pass. After all shards were lent, the feed reads the next mode.
- * Shards of the consumer's own range come first. Then come shards of other ranges that are not to
- * be kept, from the range with most shards left. Blocks until a shard is ready. A pass over a mode
- * starts with the first call that names another mode than the call before, or that follows
- * ts_feed_rewind; after its end every further call returns 0. Consumers may give up a pass in the
- * middle, if all do. */
+ * Shards of the consumer's own range come first. Then come shards of other consumers' ranges,
+ * except those that a device will keep, from the range with most shards left. Blocks until a shard
+ * is ready. A pass over a mode starts with the first call that names another mode than the call
+ * before, or that follows ts_feed_rewind; after its end every further call returns 0. Consumers may
+ * give up a pass in the middle, if all do. */
 int ts_feed_next(struct ts_feed *feed, uint32_t mode, uint32_t consumer, struct ts_shard_view *ret,
                  struct ts_err *err);
 void ts_feed_done(struct ts_feed *feed, const struct ts_shard_view *view);
@@ -127,11 +128,11 @@ void ts_feed_done(struct ts_feed *feed, const struct ts_shard_view *view);
  * pass is over. */
 int ts_feed_waits(struct ts_feed *feed, uint32_t mode, uint32_t consumer);
 
-/* Writes to ret the shards that a consumer will get first in the next pass, if that is over the
- * next mode in turn: up to `most` shards of its range, in that order. Returns their number, or 0
- * while a part of its range comes from disk, since the pass then waits for the disk anyway. Nothing
- * is lent: another consumer may get these shards in the end, but their memory stays unchanged until
- * ts_feed_free. */
+/* Writes to ret the shards that a consumer will get first in the next pass, if that pass is over
+ * the next mode in turn: up to `most` shards of its range, in that order. Returns their number.
+ * Returns 0 if some shard of its range is not in memory to stay, since the pass then waits for the
+ * disk anyway. Nothing is lent: another consumer may get these shards in the end, but their memory
+ * stays unchanged until ts_feed_free. */
 uint32_t ts_feed_expect(struct ts_feed *feed, uint32_t consumer, struct ts_shard_view *ret,
                         uint32_t most);
 

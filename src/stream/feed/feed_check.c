@@ -24,8 +24,8 @@ int ts_feed_check(struct ts_feed *f, uint32_t mode, uint64_t shard, char *base, 
     return rc;
 }
 
-/* Takes the next shard out of the queues of this kind, from the consumers in turn. Returns
- * TS_FEED_NONE if all are empty. */
+/* Takes the next shard out of the queues of this kind, each time beginning with the queue of
+ * another consumer. Returns TS_FEED_NONE if all are empty. */
 static uint64_t next_queued(struct ts_feed *f, struct ts_feed_mode *m, enum ts_feed_kind kind)
 {
     uint64_t shard = TS_FEED_NONE;
@@ -60,7 +60,7 @@ static struct ts_slot *slot_ahead(struct ts_feed *f)
     return first;
 }
 
-/* Checks a shard without holding the lock. The caller holds the lock before and after. */
+/* Checks a shard with the lock released. The caller holds the lock before and after the call. */
 static int check_unlocked(struct ts_feed *f, uint32_t lane, uint32_t mode, uint64_t shard,
                           char *base)
 {
@@ -142,7 +142,7 @@ static void *check_shards(void *arg)
 
 int ts_feed_check_start(struct ts_feed *f, struct ts_err *err)
 {
-    const uint32_t most = TS_TRACE_GPU(0) - TS_TRACE_CHECK; /* lanes of the trace for checkers */
+    const uint32_t most = TS_TRACE_GPU(0) - TS_TRACE_CHECK; /* the trace's rows for checkers */
     const uint32_t want = f->conf.checkers < most ? f->conf.checkers : most;
     if (want == 0)
         return 0;

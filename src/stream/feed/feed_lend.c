@@ -28,7 +28,7 @@ uint64_t ts_feed_pop(struct ts_feed_mode *m, struct ts_feed_queue *q)
     return shard;
 }
 
-/* ---- what can be lent ---- */
+/* ---- queues of shards that can be lent ---- */
 
 /* Wakes threads when one more shard can be lent: one of the consumer `owner` and, unless a device
  * keeps the shard, one of each consumer with nothing left in its own range. */
@@ -95,7 +95,7 @@ void ts_feed_begin_number(struct ts_feed *f, uint64_t pass)
             item->slot = i;
             continue;
         }
-        if (item->keep && item->read_for == s->pass && /* unless a later pass got it */
+        if (item->keep && item->read_for == s->pass && /* not read again since */
             (atomic_fetch_and(&f->mode[s->mode].known[s->shard], (unsigned char)~TS_SHARD_LOADING) &
              TS_SHARD_LOADING) != 0)
             f->n_unread++;
@@ -132,8 +132,8 @@ static void sort_shards(struct ts_feed *f, uint32_t mode)
     }
 }
 
-/* Begins a pass over `mode`: the pass that was read ahead if it is over that mode, otherwise a new
- * one. */
+/* Begins a pass over `mode`: the pass for which shards were read ahead if it is over that mode,
+ * otherwise a new one. */
 static void begin_pass(struct ts_feed *f, uint32_t mode)
 {
     uint64_t pass = f->now + 1;
@@ -145,7 +145,7 @@ static void begin_pass(struct ts_feed *f, uint32_t mode)
             ts_feed_take_turns(f, 0);
             at = mode - f->first_mode;
         }
-        pass = f->ahead + 1; /* a number after all passes for which the reader got jobs */
+        pass = f->ahead + 1; /* after all passes for which the reader got jobs */
         f->shift = (at + f->n_turns - (uint32_t)(pass % f->n_turns)) % f->n_turns;
     }
     ts_feed_begin_number(f, pass);
@@ -189,7 +189,7 @@ static struct ts_feed_queue *find(struct ts_feed *f, struct ts_feed_mode *m, uin
     return found;
 }
 
-/* Subtracts a lent shard from the counts of the pass. */
+/* Subtracts a lent shard from the counts of shards that the pass has left. */
 static void count_lent(struct ts_feed *f, struct ts_feed_mode *m, uint64_t shard)
 {
     const struct ts_feed_item *item = &m->item[shard];
@@ -204,7 +204,7 @@ static void count_lent(struct ts_feed *f, struct ts_feed_mode *m, uint64_t shard
         owner->loose--;
         f->loose--;
     }
-    if (owner->left == 0) /* other threads of this owner may now take from other ranges */
+    if (owner->left == 0) /* other threads of this consumer may now take shards of other ranges */
         pthread_cond_broadcast(&owner->ready);
     if (f->loose == 0)
         /* consumers whose own range is finished get no more */
@@ -290,7 +290,7 @@ static int wait_for_shard(struct ts_feed *f, uint32_t mode, uint32_t consumer, s
 }
 
 /* Checks a shard that no checker has checked. If the pass was given up meanwhile, a resident shard
- * is queued again for the new one. */
+ * is queued again for the new pass. */
 static int check_lent(struct ts_feed *f, uint32_t mode, const struct pick *p, struct ts_err *err)
 {
     const int rc = ts_feed_check(f, mode, p->shard, p->base, err);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* feed_read.c - gives jobs to the reader: the shards of each pass in turn, as slots become free.
  *
- * Each consumer's range is read from its start. The next shard is for the consumer that has the
- * fewest slots waiting for it; of several, for the one with most left to read. So all ranges are
- * read at the same speed while all consumers keep up. A consumer that falls behind takes no slots
- * from the others, which continue at their own speed.
+ * Each consumer's range is read from its start. The next shard is for the consumer with the fewest
+ * slots in use that were not lent to it yet. Of several such consumers it is the one with the
+ * largest share of its range left to read. So all ranges are read at the same speed while all
+ * consumers keep up. A consumer that falls behind takes no slots from the others, which continue at
+ * their own speed.
  */
 #include "base/clock.h"
 #include "stream/feed/feed_state.h"
@@ -12,7 +13,7 @@
 #include <stdio.h>
 
 /* The tag of a job: the number of the shard, the number of the slot + 1 (0: resident), and the lane
- * of the trace + 1 (0: none). */
+ * of the trace (a row of its timeline) + 1 (0: none). */
 #define TAG_SHARD_BITS 44
 #define TAG_SLOT_BITS  12
 

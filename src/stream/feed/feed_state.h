@@ -2,15 +2,16 @@
 /* feed_state.h - the inside of a feed: lending (feed_lend.c), reading (feed_read.c), checking
  * (feed_check.c), creating and freeing (feed.c).
  *
- * Passes over modes are numbered. The consumers are in pass `now`; the reader's cursors are in pass
+ * Passes over modes are numbered. The consumers compute pass `now`; the reader reads shards of pass
  * `ahead`, the same or a later one. When a consumer asks for another mode than the sequence says,
- * its pass gets a new number, after all numbers for which shards were read, and slots of older
- * passes become free.
+ * its pass gets a new number, after all numbers for which shards were read. Slots of older passes
+ * become free.
  *
- * Shards that can be lent at once are in queues, one set for each mode and consumer, so that no
- * thread searches for work. The queues hold shards of the pass `now` in slots and resident shards
- * that are checked; both are queued when the pass begins or when they arrive. They also hold
- * resident shards that were never checked, which stay queued from pass to pass until they are.
+ * Shards that can be lent without reading are in queues, one set for each mode and consumer, so
+ * that no thread searches for a shard. The queues hold shards of the pass `now` in slots and
+ * resident shards that are checked; both are queued when the pass begins, or when they are read or
+ * checked later. They also hold resident shards that were never checked, which stay queued from
+ * pass to pass until they are.
  *
  *   threads  everything is under `lock`, except the bytes of a shard. These belong to the thread
  *            that put its slot into the state READING, CHECKING or LENT, or took it out of its
@@ -47,10 +48,11 @@ struct ts_slot {
 
 /* What is known about a shard, from pass to pass. */
 enum ts_shard_known {
-    /* not to be read: it is resident, or on its way to the device that keeps it */
+    /* not to be read: it is resident or being read to stay, or was read for the device that keeps
+     * it */
     TS_SHARD_LOADING = 1,
     TS_SHARD_SOUND = 2, /* its structure was checked */
-    TS_SHARD_WHOLE = 4, /* resident: its hash was checked, and it is decompressed */
+    TS_SHARD_WHOLE = 4, /* it is resident, its hash was checked, and it is decompressed */
     TS_SHARD_GONE = 8,  /* its consumer keeps it, and the feed no longer has it */
 };
 
@@ -91,12 +93,12 @@ struct ts_feed_mode {
 
 struct ts_feed_consumer {
     pthread_cond_t ready;
-    uint32_t waiting; /* number of threads that wait for `ready` */
+    uint32_t waiting; /* number of threads that wait for the condition `ready` */
     uint64_t left;    /* shards of its range that are still to be lent in the pass `now` */
     uint64_t loose;   /* the part of `left` that other consumers may take */
-    /* the shard that the reader's pass has reached: earlier ones of this range need no read now */
+    /* the next shard of this range to read in pass `ahead`; the earlier shards need no read */
     uint64_t cursor;
-    uint32_t slots; /* slots in use for this range in the reader's pass, and not lent */
+    uint32_t slots; /* slots in use for this range in pass `ahead`, without those that are lent */
 };
 
 #define TS_FEED_LANES (TS_TRACE_CHECK - TS_TRACE_READ)
@@ -119,17 +121,17 @@ struct ts_feed {
     pthread_mutex_t lock;
     pthread_cond_t work; /* for checkers: signalled when a shard was read or the feed has failed */
     int locks_up;
-    int failed; /* 0, or the code that every call returns */
+    int failed; /* 0, or the code of the failure, which every call then returns */
     struct ts_err err;
 
     uint64_t now;   /* number of the consumers' pass, 0 before the first */
-    int open;       /* 1: the pass has begun and was not rewound */
+    int open;       /* 1: pass `now` has begun, and ts_feed_rewind was not called since */
     uint64_t left;  /* shards still to be lent in the pass `now` */
     uint64_t loose; /* the part of `left` that any consumer may take */
     uint64_t shift; /* mode of pass p: turn[(p + shift) % n_turns] */
-    uint64_t ahead; /* number of the reader's pass */
-    /* Shards without TS_SHARD_LOADING. 0: nothing is left to read, and the reader sleeps; waking it
-     * in each mode would take a core from the threads that compute. */
+    uint64_t ahead; /* number of the pass whose shards the reader reads */
+    /* Number of shards without TS_SHARD_LOADING. 0: nothing is left to read, and the reader is not
+     * woken, because waking it in each mode would take a core from the threads that compute. */
     uint64_t n_unread;
     struct ts_feed_consumer consumer[TS_FEED_MAX_CONSUMERS];
 
@@ -139,9 +141,9 @@ struct ts_feed {
     uint32_t check_turn;             /* the consumer from whose queue a checker takes first */
     int stop;                        /* 1: ends the checkers */
 
-    unsigned char lane_used[TS_FEED_LANES]; /* for each lane of the trace: a read uses it */
+    unsigned char lane_used[TS_FEED_LANES]; /* 1: a read is recorded in this lane */
     uint64_t lane_start_ns[TS_FEED_LANES];
-    uint32_t n_lanes; /* lanes that have a name */
+    uint32_t n_lanes; /* number of lanes that were given a name */
 };
 
 static inline uint32_t ts_feed_mode_of(const struct ts_feed *f, uint64_t pass)
@@ -171,8 +173,8 @@ uint64_t ts_feed_pop(struct ts_feed_mode *m, struct ts_feed_queue *q);
 void ts_feed_push(struct ts_feed_mode *m, struct ts_feed_queue *q, uint64_t shard);
 
 /* Moves the consumers to another pass, of which nothing is queued yet. Slots of older passes become
- * free, at once or when their holder is done. Shards in such slots that were read to be kept will
- * be read again. Each slot of the new pass is noted in the item of its shard. */
+ * free, at once or when their holder is done. Shards in these slots that were read for a device to
+ * keep will be read again. Each slot of the new pass is noted in the item of its shard. */
 void ts_feed_begin_number(struct ts_feed *f, uint64_t pass);
 
 /* feed_read.c. The reader's two callbacks (called without the lock), and a function that moves the
@@ -180,12 +182,12 @@ void ts_feed_begin_number(struct ts_feed *f, uint64_t pass);
 int ts_feed_read_next(void *feed, struct ts_read_job *ret);
 void ts_feed_read_done(void *feed, const struct ts_read_job *job, int rc, const struct ts_err *err);
 void ts_feed_read_from(struct ts_feed *f, uint64_t pass);
-/* Starts the reader's pass again. To be called when the ranges of the mode that is being read have
- * changed. */
+/* Moves the reader's cursors to the start of pass `ahead` again. To be called when the ranges of
+ * its mode have changed. */
 void ts_feed_read_again(struct ts_feed *f);
 
-/* feed_check.c. Checks and decompresses the shard at base; the caller holds the shard, but not the
- * lock. */
+/* feed_check.c. Checks and decompresses the shard at base, whose bytes belong to the calling
+ * thread. It does not hold the lock. */
 int ts_feed_check(struct ts_feed *f, uint32_t mode, uint64_t shard, char *base, struct ts_err *err);
 int ts_feed_check_start(struct ts_feed *f, struct ts_err *err); /* without the lock */
 void ts_feed_check_stop(struct ts_feed *f);                     /* without the lock */

@@ -39,8 +39,8 @@ static void spread(void *addr, size_t bytes)
 #endif
 
 /* Allocates the pages of the memory before they are locked, in steps between which the user can
- * stop the run. Otherwise the locking call would allocate them one by one. Older kernels cannot do
- * this, and leave it to the locking call. */
+ * stop the run. Otherwise the call that locks them would allocate them one by one. Kernels before
+ * Linux 5.14 refuse madvise, and the call that locks the pages allocates them. */
 static int populate(const struct ts_hostbuf_conf *c, char *addr, size_t bytes, struct ts_err *err)
 {
     for (size_t at = 0, n; at < bytes; at += n) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hostbuf.h - the host memory of shards: one area for those that stay, and equal slots for those
- * that are streamed.
+/* hostbuf.h - the host memory of shards: one area for the shards that stay, and slots of equal size
+ * for the shards that are read in every pass.
  *
- * Both are mapped once, so memory does not grow during a run, and may be page-locked for a device.
- * For cores or devices of several sockets, they may be spread over the NUMA nodes: otherwise all
- * would read from the node of the thread that touched the memory first.
+ * The area and the slots are mapped once, so memory does not grow during a run. They may be
+ * page-locked for a device. For cores or devices of several sockets, they may be spread over the
+ * NUMA nodes. Otherwise all sockets would read from the node of the thread that touched the memory
+ * first.
  *
  *   owner    the object owns both areas; the feed decides the use of each slot
  *   units    bytes; slots start at multiples of TS_PAGE, which O_DIRECT needs

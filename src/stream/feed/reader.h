@@ -3,14 +3,13 @@
  *
  * The reader asks its owner for the next job whenever it has room for one, and calls the owner's
  * `done` after each job. One thread drives io_uring: O_DIRECT, reads of 1 MiB (a disk reaches its
- * full rate with 16 of them in flight), registered files and buffers. Where the kernel refuses one
- * of these, the reader goes on without it: threads that call pread instead of io_uring, the page
- * cache instead of O_DIRECT.
+ * full rate with 16 of them in flight), registered files and buffers. Where the kernel refuses
+ * io_uring, threads call pread instead; where it refuses O_DIRECT, reads go through the page cache.
  *
  *   owner    the owner's memory for a job must stay valid until `done` was called for it
  *   units    bytes; offset, bytes and addr of a job are multiples of TS_PAGE
  *   threads  next and done are called from the reader's own threads, kick from any thread, the
- *            others from one thread
+ *            other functions from one thread
  *   errors   the failure of a job is passed to `done`; new fails if a file cannot be opened
  */
 #ifndef TS_STREAM_READER_H
@@ -32,7 +31,7 @@ struct ts_read_job {
     uint32_t file;
     uint64_t offset, bytes;
     void *addr;
-    /* number of last bytes that may be missing, if the file ends before them */
+    /* how many of the last bytes may be missing because the file ends before them */
     uint64_t spare;
     uint64_t tag; /* for the owner */
 };
@@ -43,13 +42,14 @@ struct ts_reader_conf {
     /* descriptors of the files, which the reader opens again as needed; -1: open that file by its
      * path; NULL: open all files by their paths */
     const int *fd;
-    /* Buffers of equal size into which most jobs read; they are registered if possible. n_buffers
-     * may be 0. */
+    /* Buffers of equal size into which most jobs read. They are registered with io_uring if the
+     * kernel allows it. n_buffers may be 0. */
     void *buffers;
     size_t buffer_bytes;
     uint32_t n_buffers;
     unsigned avoid; /* sum of ts_reader_avoid */
-    /* Returns 1 and a job, or 0 if there is none now; the reader calls it again after a kick. */
+    /* Returns 1 and a job, or 0 if there is no job now. The reader then calls it again after
+     * ts_reader_kick. */
     int (*next)(void *ctx, struct ts_read_job *ret);
     /* Takes a finished job. rc: 0, or a negative ts_code whose message is in *err. */
     void (*done)(void *ctx, const struct ts_read_job *job, int rc, const struct ts_err *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* reader_engine.h - what the two engines of the reader share: the files, and whether O_DIRECT works
- * on them.
+/* reader_engine.h - what the two engines of the reader (io_uring, and threads that call pread) have
+ * in common: the files, and whether O_DIRECT works on them.
  *
  *   owner    ts_reader owns all of it
  *   threads  all threads read `files`; its lock is held while falling back to the page cache
@@ -15,7 +15,7 @@
 #include "stream/feed/reader.h"
 
 #define TS_READ_BYTES (1u << 20) /* bytes of one read */
-/* the smallest block of a disk: an O_DIRECT read has at least this many bytes, except at the end */
+/* smallest block of a disk: an O_DIRECT read has at least these bytes, except at the file's end */
 #define TS_DIRECT_BYTES 512u
 
 struct ts_reader_files {

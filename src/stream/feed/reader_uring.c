@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* reader_uring.c - reads by io_uring: one thread keeps up to DEPTH reads in flight.
  *
- * The thread sleeps only in the ring. The ring always has a read of an eventfd in flight, and a
- * kick writes to it. So waiting for a disk and waiting for a free slot are one wait.
+ * The thread sleeps only in the ring. The ring always has a read of an eventfd in flight, and
+ * ts_reader_kick writes to the eventfd. So one wait ends both when the disk has read and when a
+ * slot becomes free.
  */
 #include <errno.h>
 #include <liburing.h>
@@ -45,7 +46,7 @@ struct ts_reader_uring {
     atomic_int stop;
     pthread_t thread;
     int thread_up;
-    struct work work[DEPTH]; /* each used entry has a read in flight, or is `filling` */
+    struct work work[DEPTH]; /* each entry in use has reads in flight, or `filling` points to it */
     struct flight flight[DEPTH];
     uint32_t n_flying;
     struct work *filling; /* the job whose reads are being submitted, or NULL */
@@ -114,7 +115,7 @@ static int take_job(struct ts_reader_uring *u)
     return 1;
 }
 
-/* Submits reads until DEPTH are in flight or there is nothing to read. */
+/* Submits reads until DEPTH reads are in flight or no job is left. */
 static void fill(struct ts_reader_uring *u)
 {
     while (u->n_flying < DEPTH && !atomic_load(&u->stop)) {
@@ -162,7 +163,7 @@ static void complete(struct ts_reader_uring *u, struct flight *f, int res)
         return;
     }
     if (res > 0 && (uint64_t)res < f->bytes && (!f->direct || res % (int)TS_DIRECT_BYTES == 0)) {
-        f->at += (uint64_t)res; /* a short read, as it happens near the end of cached data */
+        f->at += (uint64_t)res; /* a short read, which happens near the end of cached data */
         f->bytes -= (uint64_t)res;
         ask_read(u, f);
         return;
@@ -225,8 +226,8 @@ static uint32_t kernel_has(const struct ts_reader_uring *u)
 }
 
 /* Decides what to do after a failure of the ring. Returns 0 to try again, or the code with which to
- * give up. EAGAIN and EBUSY pass when reads in flight end, which needs no call. It gives up after
- * PATIENCE_MS, or at once if the reader stops and no read is in flight. */
+ * give up. EAGAIN and EBUSY end when reads in flight end, for which the thread only waits. It gives
+ * up after PATIENCE_MS, or at once if the reader stops and no read is in flight. */
 static int bear(struct ts_reader_uring *u, int code, uint32_t *failures)
 {
     static const struct timespec ms = { .tv_nsec = 1000000 };
@@ -262,7 +263,8 @@ static void *read_by_ring(void *arg)
 }
 
 /* Registers files and buffers, which saves the kernel some work in each read. A limit on locked
- * memory (ulimit -l) often refuses the buffers; everything works without them. */
+ * memory (ulimit -l) often makes the kernel refuse the buffers; reads work without registered
+ * ones. */
 static void register_all(struct ts_reader_uring *u)
 {
     const struct ts_reader_conf *c = &u->files->conf;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Chooses which shards stay in host memory, where they are in it, and how many slots the others
- * get. */
+/* Chooses which shards stay in host memory, at which offsets, and how many slots there are for the
+ * other shards. */
 #include "stream/feed/residency.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 #include "stream/feed/feed.h"
 
 #define AHEAD_BYTES (UINT64_C(64) << 20) /* bytes to read ahead: 12 ms of a disk of 5 GB/s */
-#define LENT_SLOTS  4u                   /* slots that a consumer may hold while these are read */
+#define LENT_SLOTS  4u                   /* slots that a consumer may hold meanwhile */
 #define MOST_SLOTS  1024u
 
 static uint64_t pages(uint64_t bytes)
@@ -29,7 +29,8 @@ uint64_t ts_residency_stored(const struct ts_disk_shard *s)
 
 uint64_t ts_residency_read_at(const struct ts_disk_shard *s)
 {
-    /* lz4.h, "In-place decompression": the compressed bytes must end this far after the start */
+    /* lz4.h, "In-place decompression": the compressed bytes must end at this offset of the place or
+     * later */
     const uint64_t end = (uint64_t)s->raw_bytes + (s->raw_bytes >> 8) + 32;
     if ((s->flags & TS_SHARD_LZ4) == 0 || end <= s->stored_bytes)
         return 0;
@@ -61,7 +62,7 @@ static int left(const unsigned char *const *keep, uint32_t mode, uint64_t shard)
 
 /* Sums over the shards of the served modes. */
 struct sums {
-    uint64_t total;   /* bytes that shards which may stay would take in memory */
+    uint64_t total;   /* bytes in memory of all shards that no device keeps */
     uint64_t largest; /* bytes that the largest shard takes in memory */
     uint64_t n;
     int passing; /* 1: some shards pass through slots and never stay, since a device keeps them */
@@ -96,7 +97,7 @@ static int plan_slots(const struct ts_tensor *t, const struct sums *s, uint32_t 
     want = most_slots > 0 && want > most_slots ? most_slots : want;
     if (want > host_bytes / 2 / slot)
         want = host_bytes / 2 / slot;
-    if (want < least + 1) /* one slot more, if it fits at all */
+    if (want < least + 1) /* one slot more than the least number, if it fits the budget */
         want = least + 1;
     while (want >= least && ts_bigmem_cost(want * slot) > host_bytes)
         want--;
@@ -114,8 +115,8 @@ static int plan_slots(const struct ts_tensor *t, const struct sums *s, uint32_t 
     return 0;
 }
 
-/* Distributes `room` bytes evenly over the shards: a shard stays if the bytes chosen so far are
- * below the shards' share of `room`. */
+/* Distributes `room` bytes evenly over the shards: a shard stays if the bytes of the chosen shards,
+ * with its own, are at most the share of `room` that the shards seen so far have. */
 static void choose(const struct ts_tensor *t, int only_mode, const unsigned char *const *keep,
                    uint64_t total, uint64_t room, struct ts_residency *r)
 {
@@ -131,7 +132,7 @@ static void choose(const struct ts_tensor *t, int only_mode, const unsigned char
                 (double)(r->resident_bytes + bytes) > (double)room * ((double)seen / (double)total))
                 continue;
             if (r->resident_bytes + bytes > room)
-                continue; /* the condition above rounds, so it may exceed room */
+                continue; /* the condition above is rounded, so the sum may exceed room */
             r->place[m][i] = r->resident_bytes;
             r->resident_bytes += bytes;
         }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* residency.h - divides a budget of memory between shards that stay and slots for the others.
+/* residency.h - divides a budget of memory between shards that stay and slots (buffers of one
+ * shard) for the others.
  *
  * A sweep scans all shards cyclically, the worst case of every cache that evicts. So the set of
  * shards that stay is chosen once: the same share of every mode, spread evenly over the mode. Then
  * there is always a resident shard to compute on when the disk falls behind.
  *
- * The place of a shard holds its raw bytes, then TS_SHARD_SLACK bytes. A shard compressed by LZ4 is
- * read to the end of its place and decompressed towards the front (LZ4 allows this with a margin),
- * so no second buffer is needed.
+ * The place of a shard in memory holds its bytes, then TS_SHARD_SLACK bytes that decoding may read.
+ * A shard compressed by LZ4 is read to the end of its place and decompressed towards the front (LZ4
+ * allows this with a margin), so no second buffer is needed.
  *
  *   owner    the caller owns the plan
  *   units    bytes; places are multiples of TS_PAGE
@@ -38,8 +39,8 @@ struct ts_residency {
 /* only_mode: -1, or the only mode that is served. keep[m] has an enum ts_deal (stream/feed/feed.h)
  * for each shard: shards that a consumer keeps pass through a slot once and do not stay. Each of
  * n_consumers may hold a slot while it asks for another, so there is at least one slot more than
- * consumers. most_slots: a limit on the number of slots, applied if the remaining ones are enough;
- * 0: no limit. */
+ * consumers. most_slots: a limit on the number of slots, but there are never fewer than n_consumers
+ * + 1; 0: no limit. */
 int ts_residency_plan(const struct ts_tensor *t, int only_mode,
                       const unsigned char *const keep[TS_MAX_ORDER], uint32_t n_consumers,
                       uint32_t most_slots, uint64_t host_bytes, struct ts_residency *ret,
@@ -52,8 +53,8 @@ int ts_residency_cut(const struct ts_tensor *t, uint64_t most, struct ts_residen
                      struct ts_err *err);
 
 uint64_t ts_residency_bytes(const struct ts_disk_shard *s); /* bytes that a shard takes in memory */
-/* offset in this memory at which the stored bytes begin after reading */
+/* offset in the shard's memory to which its stored bytes are read */
 uint64_t ts_residency_read_at(const struct ts_disk_shard *s);
-uint64_t ts_residency_stored(const struct ts_disk_shard *s); /* stored bytes with padding */
+uint64_t ts_residency_stored(const struct ts_disk_shard *s); /* its bytes on disk, in whole pages */
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads the slabs of a dense tensor: some stay in memory, the others pass through slots.
+/* Reads the slabs of a dense tensor: some stay in memory, the others are read into slots (buffers
+ * of one slab) in every pass.
  *
  * Slabs of successive passes are numbered in one sequence: slab k of pass p has the number p *
- * n_slabs + k. `want` is the number of the next slab to be lent, `ahead` that of the next slab for
- * the reader. */
+ * n_slabs + k. `want` is the number of the next slab to be lent, `ahead` that of the next slab to
+ * be read. */
 #include "stream/feed/slabs.h"
 
 #include <assert.h>
@@ -30,7 +31,7 @@ enum slot_state { FREE, READING, READY };
 struct slot {
     enum slot_state state;
     uint64_t number; /* number of its slab in the sequence of all passes */
-    int stale;       /* 1: the contents are useless, and will be read again */
+    int stale;       /* 1: the slab in it will not be lent again, so the slot can be reused */
     char *base;
 };
 
@@ -141,7 +142,7 @@ int ts_slabs_plan(const struct ts_slabs_conf *conf, struct ts_slabs_plan *ret, s
     return 0;
 }
 
-/* ---- the reader's side ---- */
+/* ---- functions that the reader calls ---- */
 
 static int is_lent(const struct ts_slabs *b, const struct slot *s)
 {
@@ -163,7 +164,7 @@ static struct slot *free_slot(struct ts_slabs *b)
         struct slot *s = &b->slot[i];
         if (s->state == READY && !is_lent(b, s) &&
             (s->number < b->want || s->stale || is_left(b, s->number % b->dense->n_slabs)))
-            s->state = FREE; /* its slab was skipped, or its contents are useless */
+            s->state = FREE; /* its slab will not be lent */
         if (s->state == FREE)
             return s;
     }
@@ -230,7 +231,7 @@ static void read_done(void *ctx, const struct ts_read_job *job, int rc, const st
     pthread_mutex_unlock(&b->lock);
 }
 
-/* ---- the caller's side ---- */
+/* ---- functions for the thread that slabs are lent to ---- */
 
 /* Allocates the memory for slabs. It is page-locked in pieces of whole slabs, because locking all
  * at once would take long. */
@@ -341,8 +342,8 @@ void ts_slabs_free(struct ts_slabs *b)
     free(b);
 }
 
-/* Gives back all lent slabs except the last `hold`. The caller then wakes the reader, which may be
- * waiting for their slots. */
+/* Frees the slots of all lent slabs except the last `hold`. The caller then wakes the reader, which
+ * may be waiting for a free slot. */
 static void give_back(struct ts_slabs *b, uint32_t hold)
 {
     while (b->n_lent > hold) {
@@ -372,8 +373,8 @@ static const char *find(struct ts_slabs *b, uint64_t k)
     return NULL;
 }
 
-/* Checks a slab against the array's index, if one exists: once for slabs that stay, each time for
- * others. */
+/* Checks a slab against the array's index, if one exists: once for slabs that stay, after each read
+ * for the others. */
 static int check(struct ts_slabs *b, uint64_t k, const char *cells, struct ts_err *err)
 {
     const int in_place = b->place[k] != NOWHERE;

@@ -2,16 +2,16 @@
 /* slabs.h - lends the slabs of a dense tensor (format/arrays/dense.h), one after another in the
  * order of the array.
  *
- * Slabs that fit the budget are read once and stay, evenly spread over the file. The others are
- * streamed through slots by the reader of shards (reader.h), which reads ahead, also into the next
- * pass. An array in memory is lent from where it is. Sums over slabs are added in the same order
- * for any budget, so they have the same bits.
+ * As many slabs as fit the budget of memory are read once and stay, evenly spread over the file.
+ * The others are read in every pass into slots (buffers of one slab) by the reader of shards
+ * (reader.h), which reads ahead, also for the next pass. An array in memory is lent from where it
+ * is. Sums over slabs are added in the same order for any budget, so they have the same bits.
  *
  * With devices, the memory is page-locked, and several slabs are lent at a time. Slabs that a
  * device keeps are lent until the device has all of them, and take no memory here.
  *
- *   owner    the slabs own slots and memory. A slab is lent until the next call of next, rewind or
- *            free; with `hold`, until `hold` further calls of next
+ *   owner    struct ts_slabs owns the slots and the memory. A slab is lent until the next call of
+ *            next, rewind or free; with `hold`, until `hold` further calls of next
  *   units    bytes; host memory stays below the budget given
  *   threads  called by one thread
  *   errors   0/1 or a negative ts_code; after a failure every further call of next returns the same
@@ -29,10 +29,10 @@ struct ts_slabs;
 
 struct ts_slabs_conf {
     const struct ts_tensor *tensor; /* a dense tensor, which must stay open */
-    uint64_t host_bytes;            /* for slots and slabs that stay */
-    unsigned avoid; /* sum of ts_reader_avoid (stream/feed/reader.h): 0 except in tests */
+    uint64_t host_bytes;            /* budget for slots and for slabs that stay */
+    unsigned avoid; /* ways to read that are not used (ts_reader_avoid): 0 except in tests */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
-    uint32_t hold; /* slabs that are lent at a time, the last one included; 0: 1 */
+    uint32_t hold; /* most slabs that are lent at the same time, the newest included; 0: 1 */
     /* For each slab, not 0 if a device keeps it. The array is copied. NULL: devices keep none. */
     const unsigned char *keep;
     /* Page-locks (or unlocks) memory for devices; or NULL. An array in memory is not
@@ -42,7 +42,7 @@ struct ts_slabs_conf {
     void *pin_ctx;
 };
 
-#define TS_SLABS_HOLD 4u /* the largest `hold`, which is enough for devices */
+#define TS_SLABS_HOLD 4u /* the largest `hold`; devices need no more */
 
 struct ts_slab_view {
     uint64_t number;
@@ -59,7 +59,7 @@ void ts_slabs_free(struct ts_slabs *b); /* b may be NULL */
  * first slab again. */
 int ts_slabs_next(struct ts_slabs *b, struct ts_slab_view *ret, struct ts_err *err);
 
-/* Makes the first slab the next one. */
+/* Makes ts_slabs_next lend the first slab next. */
 void ts_slabs_rewind(struct ts_slabs *b);
 
 /* left 1: slabs that a device keeps are not lent any more. left 0: they are lent again. To be
@@ -68,8 +68,8 @@ void ts_slabs_leave(struct ts_slabs *b, int left);
 
 void ts_slabs_stats(struct ts_slabs *b, struct ts_feed_stats *ret);
 
-/* The division of a budget. ts_slabs_plan returns TS_ELIMIT if the budget is too small for the
- * slots. It reads only tensor, host_bytes, hold and keep of conf. */
+/* How a budget of memory is divided. ts_slabs_plan returns TS_ELIMIT if the budget is too small for
+ * the slots. It reads only tensor, host_bytes, hold and keep of conf. */
 struct ts_slabs_plan {
     uint64_t resident_bytes, slot_bytes;
     uint64_t n_stay;  /* number of slabs that stay in host memory, of those that no device keeps */
