@@ -23,15 +23,15 @@ struct ts_batch {
     uint64_t n, room;
     uint64_t *index;            /* indices of the n nonzeros: n x order, row-major */
     uint64_t *value;            /* bits of the n values */
-    uint64_t max[TS_MAX_ORDER]; /* largest index of each mode, zeros included */
+    uint64_t max[TS_MAX_ORDER]; /* largest index of each mode, of dropped zeros too */
     uint32_t file;              /* number of the file that the batch is from */
     uint64_t n_lines;           /* number of lines of text read */
     uint64_t n_read;            /* number of nonzeros read, zeros included */
     uint64_t n_zeros;           /* number of zeros that were dropped; n_read counts them */
-    /* number of nonzeros that are not in the text, but derived from it (mirrored) */
+    /* number of nonzeros that are not in the text: mirror images, of a symmetric matrix */
     uint64_t n_made;
     uint64_t n_rounded;    /* number of values that ts_value_keep has rounded to 0 */
-    uint64_t rounded_line; /* for text: line of the first such value, from 1; 0: none */
+    uint64_t rounded_line; /* for text: line of the first value so rounded, from 1; 0: none */
     uint64_t n_missing;    /* lines left out because a field of them is missing */
 };
 
@@ -39,7 +39,7 @@ int ts_batch_new(uint32_t order, uint64_t room, struct ts_batch *ret, struct ts_
 void ts_batch_free(struct ts_batch *b); /* b may be all zero */
 void ts_batch_clear(struct ts_batch *b);
 
-/* Returns the entry of a float32 value with its weight. */
+/* Returns the entry in `value` of a batch for a float32 value with a weight. */
 static inline uint64_t ts_weighted_bits(uint64_t value_bits, float weight)
 {
     uint32_t low;

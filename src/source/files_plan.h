@@ -35,8 +35,9 @@ struct ts_files_plan {
     double share;
     int zeros; /* 1: zeros are kept as nonzeros; 0: they are dropped */
 
-    /* Which of n_parts equal parts of each file to read. A packed file is read whole, by each part
-     * in turn. n_parts 0: everything is read. */
+    /* For several processes: which of n_parts equal parts of each file this one reads. A packed
+     * file is not divided: part i reads the packed files i, i + n_parts and so on. n_parts 0:
+     * everything is read. */
     uint32_t part, n_parts;
 
     /* for text only */

@@ -28,7 +28,7 @@ uint64_t ts_pick_bytes(const struct ts_pick *p, const struct ts_tensor *t)
     return sum;
 }
 
-/* Makes the set of rows of a mode if there is none yet, with all rows in it. */
+/* Makes the set of picked rows of a mode, with all rows in it, if the mode has no set yet. */
 static int need_set(struct ts_pick *p, const struct ts_tensor *t, uint32_t mode, struct ts_err *err)
 {
     if (p->rows[mode] != NULL)
@@ -150,7 +150,7 @@ int ts_pick_at_least(struct ts_pick *p, const struct ts_tensor *t, uint32_t mode
     return rc;
 }
 
-/* ------------------------------------------------------------------ two sides */
+/* ------------------------------------------------------------------ kept and held-out nonzeros */
 
 struct dividing {
     const struct ts_tensor *tensor;

@@ -21,7 +21,7 @@ struct ts_push_source {
     pthread_mutex_t lock; /* protects all fields below */
     pthread_cond_t moved;
     struct ts_sink to;
-    int started; /* 0: not started, or stopped */
+    int started; /* 1: between start and stop of the build */
     int stopped, ended, failed;
     struct ts_err why; /* the failure */
     uint64_t given;    /* number of nonzeros given so far; atomic */
@@ -78,7 +78,7 @@ static int start(void *self, const struct ts_sink *to, struct ts_err *err)
     s->started = 1;
     if (s->failed) /* the program reported a failure before the start */
         to->fail(to->self, TS_SINK_ANY, &s->why, NULL, 0, 0);
-    if (s->ended) /* the program may have ended before the start */
+    if (s->ended) /* the program may have given its last nonzero before the start */
         to->done(to->self);
     pthread_cond_broadcast(&s->moved);
     pthread_mutex_unlock(&s->lock);

@@ -5,7 +5,7 @@
  * (text_source.h, synth_source.h, push_source.h) fills one struct ts_source. The build's sink is
  * collect.h.
  *
- *   owner    neither owns the other; a sink stays until `stop` has returned
+ *   owner    source and sink do not own each other; a sink must stay until `stop` has returned
  *   threads  put and fail: any thread of the source; functions of the source: the thread that owns
  *            the sink
  *   errors   0 or a negative ts_code; failures in a source's thread are reported by the sink's
@@ -58,7 +58,8 @@ struct ts_source {
      * nothing to check. */
     int (*check)(const void *self, struct ts_err *err);
 
-    /* Returns how much is done, and the total, which is 0 while unknown. */
+    /* Sets *done to the number of units read so far, and *total to the number of all units; 0: not
+     * known. */
     void (*progress)(const void *self, uint64_t *done, uint64_t *total);
 };
 

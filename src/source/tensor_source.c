@@ -13,7 +13,7 @@
 #include "format/row_names.h"
 #include "source/source_threads.h"
 
-/* nonzeros after which a batch is given away; it has room for one more block */
+/* number of nonzeros after which a batch goes to the sink; it has room for one more block */
 #define BATCH TS_PARTITION_NNZ
 
 struct worker {

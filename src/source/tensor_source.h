@@ -3,8 +3,9 @@
  * (source.h).
  *
  * A *pick* says which nonzeros: those whose rows are picked in every mode; of these all, the
- * hold-out set, or the others. Modes may be left out; then nonzeros that differ only in such modes
- * have the same cell. Indices are not changed. Threads read the copy of mode 1 shard by shard.
+ * held-out ones, or those that are not held out. Modes may be left out; then nonzeros that differ
+ * only in such modes have the same cell. Indices are not changed. Threads read the copy of mode 1
+ * shard by shard.
  *
  *   owner    the caller owns the tensor and the pick, which must stay; a pick owns its sets of rows
  *   units    rows are compact ones, modes from 0
@@ -40,11 +41,12 @@ struct ts_pick_range {
 void ts_pick_free(struct ts_pick *p); /* frees the sets of rows */
 uint64_t ts_pick_bytes(const struct ts_pick *p, const struct ts_tensor *t);
 
-/* Keeps the rows of a mode whose index lies in one of n ranges. Sorts the ranges. */
+/* Picks only the rows of a mode whose index is in one of n ranges. Sorts the ranges. */
 int ts_pick_ranges(struct ts_pick *p, const struct ts_tensor *t, uint32_t mode,
                    struct ts_pick_range *range, uint64_t n, struct ts_err *err);
 
-/* Keeps only rows with at least `least` nonzeros in the tensor. Reads the mode's copy. */
+/* Picks only rows of a mode with at least `least` nonzeros in the tensor. Reads the copy of the
+ * nonzeros that is sorted for this mode. */
 int ts_pick_at_least(struct ts_pick *p, const struct ts_tensor *t, uint32_t mode, uint64_t least,
                      const volatile sig_atomic_t *stop, struct ts_err *err);
 
@@ -52,7 +54,7 @@ int ts_pick_at_least(struct ts_pick *p, const struct ts_tensor *t, uint32_t mode
  * Counting stops when both sides have enough for a tensor, usually after few blocks. */
 struct ts_pick_sides {
     uint64_t nnz[2];
-    double squares[2]; /* a tensor needs at least DBL_MIN */
+    double squares[2]; /* for a valid norm, a tensor needs at least DBL_MIN */
 };
 int ts_pick_count_sides(const struct ts_hold_out *hold_out, const struct ts_tensor *t,
                         const volatile sig_atomic_t *stop, struct ts_pick_sides *ret,

@@ -38,7 +38,7 @@
  *                   computes all rows at once in host memory, by get_rows and put_rows
  *                   (cpd/rows/smooth.c). Each backend whose `solve` is separate supports it. Old
  *                   rows are not read.
- *   smooth within   as smooth, with bounds and the term l1 sum |A|. It starts from the old rows, and
+ *   smooth within   as smooth, with bounds and the term l1 sum |A|. It starts from old rows, and
  *                   updates one column after another for a few rounds, which end by the rule of
  *                   coordinate descent (cpd/rows/smooth_within.c). A backend with coordinate
  *                   descent and `keep` supports it: `keep` gives the method the product, which is

@@ -107,8 +107,9 @@ static int find_fault(const struct ts_binary_piece *j, struct ts_err *err)
     return ts_fail(err, TS_EFORMAT, "%s: cannot be read", j->name);
 }
 
-/* Finds the bytes of mode m, or of the values if m is the order; reads them first if each mode is
- * stored apart. The numbers are *stride bytes apart. */
+/* Finds the indices of mode m in the bytes of the piece, or the values if m is the order. If each
+ * mode has an array of its own in the file, reads them first. The numbers are *stride bytes
+ * apart. */
 static int bring(const struct ts_binary_piece *j, uint32_t m, const unsigned char **ret,
                  uint64_t *stride, struct ts_err *err)
 {

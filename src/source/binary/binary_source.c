@@ -26,9 +26,10 @@ struct file {
     struct ts_binary_form form;
     int fd;         /* -1: bytes can only be read in order */
     uint32_t users; /* the last user closes the file */
-    /* number of the next piece; of all pieces; of those to read, which are fewer in a sample */
+    /* number of the next piece for a thread, of pieces in the file, and of pieces to read, which
+     * are fewer in a sample */
     uint64_t piece, n_pieces, n_taken;
-    uint64_t end;     /* end of this source's part of the pieces to read */
+    uint64_t end;     /* number after the last piece to read in this source's part */
     uint64_t counted; /* bytes on disk that done_bytes includes */
 };
 
@@ -51,7 +52,7 @@ struct ts_binary_source {
 
     pthread_mutex_t lock; /* protects all members below, and the files */
     struct file *file;    /* the file whose pieces are given out; NULL: none is open */
-    uint32_t next_path;   /* number of the path after that of `file` */
+    uint32_t next_path;   /* number of the path that is opened after `file` */
     uint64_t next_number;
     int ended;
     struct ts_file_sample sample;
@@ -89,8 +90,8 @@ static void file_put(struct file *f)
         file_free(f);
 }
 
-/* Checks that the file has the order and the sizes that `known` gives, and the length that its
- * header states. */
+/* Checks that the file has the order and the sizes of the first file, and the length that its
+ * header states. known: the first file's name, for messages. */
 static int check_form(const struct ts_binary_source *s, const struct file *f, const char *known,
                       struct ts_err *err)
 {
@@ -141,8 +142,8 @@ static int read_header(struct file *f, const char *other, struct ts_err *err)
     return 0;
 }
 
-/* Opens paths[i], reads its header, and checks it against the sizes known from `known`, a name for
- * messages. */
+/* Opens paths[i], reads its header, and checks it against the sizes of the first file. known: name
+ * of the first file, for messages. */
 static int file_open(struct ts_binary_source *s, uint32_t i, const char *known, struct file **ret,
                      struct ts_err *err)
 {
@@ -186,7 +187,8 @@ static uint64_t pieces_nnz(const struct ts_binary_source *s, const struct file *
     return piece < f->n_pieces ? piece * s->piece_nnz : f->form.nnz;
 }
 
-/* Cuts the file paths[i] into pieces, and chooses those of this source's part. */
+/* Cuts the file paths[i] into pieces, and chooses those that this source reads if several processes
+ * read parts of the file. */
 static void file_cut(struct ts_binary_source *s, struct file *f, uint32_t i)
 {
     const uint64_t part = s->plan.part, n_parts = s->plan.n_parts;
@@ -197,14 +199,14 @@ static void file_cut(struct ts_binary_source *s, struct file *f, uint32_t i)
     f->end = f->n_taken;
     if (n_parts < 2)
         return;
-    if (f->fd < 0) { /* it can only be read from its start, by one source */
+    if (f->fd < 0) { /* it can only be read from its start: one part reads all of it */
         f->end = i % n_parts == part ? f->n_taken : 0;
         return;
     }
     f->piece = f->n_taken / n_parts * part + f->n_taken % n_parts * part / n_parts;
     f->end = f->n_taken / n_parts * (part + 1) + f->n_taken % n_parts * (part + 1) / n_parts;
     count_done(s, (f->form.nnz - pieces_nnz(s, f, f->end) + pieces_nnz(s, f, f->piece)) *
-                      f->form.nonzero_bytes); /* the parts of other sources count as done */
+                      f->form.nonzero_bytes); /* what other processes read counts as done */
 }
 
 static int is_plain_file(const char *path)
@@ -381,7 +383,8 @@ static int leave_file(struct ts_binary_source *s, int whole, struct ts_err *err)
     return rc;
 }
 
-/* Whether a sample has enough of a file that is read in order, of which it is the start. */
+/* Whether a sample has enough bytes of a file that is read in order. The sample of such a file is
+ * its start. */
 static int sample_ended(const struct ts_binary_source *s, const struct file *f)
 {
     return ts_file_sample_is_on(&s->sample) && f->fd < 0 && f->piece > 0 &&
@@ -537,7 +540,7 @@ static void stop(void *self)
     ts_source_threads_stop(s->worker, sizeof *s->worker, s->threads);
 }
 
-/* Adds the nonzeros of a decoded piece that are at `index` to ret. */
+/* Adds the nonzeros of a decoded piece whose indices are `index` to ret. */
 static void find_in_piece(const struct job *j, const uint64_t *index, struct ts_binary_found ret[2],
                           uint32_t *n)
 {

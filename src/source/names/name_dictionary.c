@@ -12,7 +12,8 @@
 #include "source/names/string_sort.h"
 
 #define FIRST_SLOTS 1024u
-/* a slot has the lowest bits of the hash from this bit on, and the place of the name + 1 below */
+/* a slot has the lowest bits of the hash from this bit on, and below it the name's offset in the
+ * arena + 1 */
 #define TAG_SHIFT  44u
 #define PLACE_MASK ((UINT64_C(1) << TAG_SHIFT) - 1)
 
@@ -132,8 +133,8 @@ static void put_slot(struct ts_name_slots *s, uint64_t hash, uint64_t place)
     __atomic_store_n(&s->slot[i], slot_of(hash, place), __ATOMIC_RELEASE);
 }
 
-/* Adds n strings (at most TS_NAMES_FIND) to the table, the first at `place`. Returns the place
- * after the last. */
+/* Adds n strings (at most TS_NAMES_FIND) to the table, the first at offset `place` of the arena.
+ * Returns the offset after the last. */
 static uint64_t put_some(const struct ts_name_dictionary *d, struct ts_name_slots *s,
                          uint64_t place, uint64_t n)
 {
@@ -237,7 +238,7 @@ uint64_t ts_name_dictionary_growth(const struct ts_name_dictionary *d, uint64_t 
     return bytes;
 }
 
-/* ------------------------------------------------------------------ from first to last */
+/* ------------------------------------------------------------------ opening and clearing */
 
 int ts_name_dictionary_open(struct ts_name_dictionary *d, uint64_t room, uint32_t mode,
                             struct ts_err *err)
@@ -274,7 +275,7 @@ int ts_name_dictionary_clear(struct ts_name_dictionary *d, struct ts_err *err)
     return d->slots == NULL ? TS_ENOMEM : 0;
 }
 
-/* ------------------------------------------------------------------ all of them */
+/* ------------------------------------------------------------------ lists of all names */
 
 static uint64_t *places_memory(struct ts_name_dictionary *d)
 {
@@ -293,8 +294,8 @@ uint64_t *ts_name_dictionary_places(struct ts_name_dictionary *d)
     return place;
 }
 
-/* A cluster: names in slots without an empty slot between them. All hashes of a cluster come before
- * those of the next, so that sorting each cluster sorts the table. */
+/* A cluster: names in slots of the table without an empty slot between them. All hashes of a
+ * cluster are smaller than those of the next cluster, so sorting each cluster sorts the table. */
 struct cluster {
     struct hashed {
         uint64_t hash, place;
@@ -322,7 +323,8 @@ static int comes_after(const struct ts_name_dictionary *d, struct hashed a, stru
                             : ts_string_compare(d->arena + a.place, d->arena + b.place, 0) > 0;
 }
 
-/* Sorts the cluster, writes the places of its names to `place`, and empties it. */
+/* Sorts the cluster by hash, writes the offsets of its names in the arena to `place`, and empties
+ * it. */
 static uint64_t *put_cluster(const struct ts_name_dictionary *d, struct cluster *c, uint64_t *place)
 {
     for (uint64_t i = 1; i < c->n; i++) {
@@ -345,7 +347,7 @@ int ts_name_dictionary_by_hash(struct ts_name_dictionary *d, uint64_t **ret, str
     const struct ts_name_slots *s = d->slots;
     const uint64_t n_slots = s->mask + 1;
     struct cluster cluster = { 0 }, wrapped = { 0 };
-    /* the places are written over slots that were read already */
+    /* the sorted offsets are written over slots that were read already */
     uint64_t *place = places_memory(d);
     int rc = 0, at_start = 1;
     *ret = place;
@@ -356,7 +358,8 @@ int ts_name_dictionary_by_hash(struct ts_name_dictionary *d, uint64_t **ret, str
         if (slot != 0) {
             struct hashed name = { .place = (slot & PLACE_MASK) - 1 };
             name.hash = hash_at(d, name.place);
-            /* names that found no slot at the end of the table belong after it */
+            /* names at the start whose first slot is at the end of the table come last in the order
+             * of hashes */
             rc = cluster_add(at_start && home(s, name.hash) > i ? &wrapped : &cluster, name, err);
             continue;
         }

@@ -29,7 +29,7 @@ void ts_name_generations_close(struct ts_name_generations *s)
     ts_fd_close(s->map_fd);
 }
 
-/* ------------------------------------------------------------------ a generation to disk */
+/* ------------------------------------------------------------------ saving one generation */
 
 /* Adds `before` to the numbers of a generation's names, which then count over all generations. */
 static void renumber(struct ts_name_dictionary *d, uint64_t before)
@@ -52,7 +52,7 @@ int ts_name_generations_save(struct ts_name_generations *s, const struct ts_name
         ts_string_sort_by_hash(s->runs);
     if (rc == 0 && !conf->sorted && s->arena_fd < 0)
         rc = ts_tempfile_new(conf->tmp, &s->arena_fd, err);
-    if (rc == 0 && !conf->sorted) /* in the order of their numbers, in which labels are written */
+    if (rc == 0 && !conf->sorted) /* in the order of numbers, for label_seen */
         rc = ts_tempfile_write(s->arena_fd, conf->tmp, d->arena, d->used, s->arena_bytes, err);
     s->arena_bytes += d->used;
     if (rc == 0 && !conf->told) {
@@ -70,7 +70,7 @@ int ts_name_generations_save(struct ts_name_generations *s, const struct ts_name
     return rc;
 }
 
-/* ------------------------------------------------------------------ the end */
+/* ------------------------------------------------------------------ merging all generations */
 
 /* Merges the names of all generations. If names are sorted, gives each provisional number its
  * index. Otherwise pairs the first number of each name with all numbers of the name. */
@@ -109,7 +109,8 @@ static int merge_names(struct ts_name_generations *s, const struct ts_names_conf
     return rc;
 }
 
-/* A range of provisional numbers, with an entry in `of` for each. */
+/* A range of provisional numbers, from `base` on. `of` has for each number the value of its pair,
+ * or NONE. */
 struct range {
     uint64_t base, n, *of;
     struct ts_number_pairs *to;
@@ -195,8 +196,8 @@ static int write_map(struct ts_name_generations *s, const struct ts_names_conf *
     return rc;
 }
 
-/* Passes names to conf->label in the order of their first numbers: the next name is that with the
- * next index. */
+/* Passes each name once to conf->label, in the order of the indices. The file has the names in the
+ * order of their numbers; a name is new if its index is the next one. */
 static int label_seen(const struct ts_name_generations *s, const struct ts_names_conf *conf,
                       uint32_t m, struct ts_err *err)
 {

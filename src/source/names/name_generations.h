@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* name_generations.h - stores the names of one mode on disk, generation after generation (names.h),
- * and merges them into indices.
+ * and merges them to give each name its index.
  *
  * Each generation stores its names sorted, with *provisional* numbers that continue those of the
  * generation before. At the end the sorted names are merged, and a name with several numbers gets
@@ -23,7 +23,7 @@
 
 struct ts_name_generations {
     struct ts_string_sort *runs;
-    int arena_fd, map_fd; /* files: the names as first seen; the index of each provisional number */
+    int arena_fd, map_fd; /* files: all names by number; the index of each provisional number */
     uint64_t arena_bytes; /* bytes of names in the arena file */
     uint64_t before;      /* number of provisional numbers so far */
     uint64_t n_names;     /* number of different names, known at the end */
@@ -32,7 +32,8 @@ struct ts_name_generations {
 void ts_name_generations_open(struct ts_name_generations *s);
 void ts_name_generations_close(struct ts_name_generations *s);
 
-/* Writes the names of a dictionary to disk. Nothing can be found in it until it is cleared. */
+/* Writes the names of a dictionary to disk. No name can be found in the dictionary until it is
+ * cleared. */
 int ts_name_generations_save(struct ts_name_generations *s, const struct ts_names_conf *conf,
                              struct ts_name_dictionary *d, struct ts_err *err);
 
@@ -40,13 +41,13 @@ int ts_name_generations_save(struct ts_name_generations *s, const struct ts_name
 int ts_name_generations_end(struct ts_name_generations *s, const struct ts_names_conf *conf,
                             uint32_t mode, struct ts_err *err);
 
-/* If other ranks choose the indices (names.h): stores the indices of provisional numbers first ..
- * first + n - 1. */
+/* If another process chooses the indices (names.h, `told`): stores the indices of provisional
+ * numbers first .. first + n - 1. */
 int ts_name_generations_tell(struct ts_name_generations *s, const struct ts_names_conf *conf,
                              uint64_t first, const uint64_t *index, uint64_t n, struct ts_err *err);
 
-/* To be called after end or the last tell: reads the indices of provisional numbers first .. first
- * + n - 1. */
+/* To be called after ts_name_generations_end or the last ts_name_generations_tell: reads the
+ * indices of provisional numbers first .. first + n - 1. */
 int ts_name_generations_map(const struct ts_name_generations *s, const struct ts_names_conf *conf,
                             uint64_t first, uint64_t n, uint64_t *ret, struct ts_err *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gives indices to a list of names. The names are passed as pieces of a table with one column, and
- * the indices are read at the end. */
+/* Gives indices to a list of names. The names go to a struct ts_names as if they were pieces of a
+ * table with one column, and the indices are read at the end. */
 #include "source/names/name_list.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gives pieces their turns, starts generations of the dictionaries, and keeps the file of nonzeros
- * that wait for indices. */
+/* Lets pieces of text add their names in turn, starts new generations of the dictionaries, and
+ * keeps the file of nonzeros that wait for indices. */
 #include "source/names/names.h"
 
 #include <inttypes.h>
@@ -23,12 +23,13 @@
 struct mode {
     struct ts_name_dictionary dictionary;
     struct ts_name_generations saved;
-    /* after the end: the index of each number of a generation; NULL: the numbers are indices */
+    /* after ts_names_end: the index of each number of one generation; NULL: the numbers are
+     * indices */
     uint64_t *map;
     uint64_t told; /* number of provisional numbers whose indices were set by ts_names_tell */
 };
 
-/* For a mode and a file: number and bytes of the names seen before the file. */
+/* For a mode and a file of input: number and bytes of the names seen before the file. */
 struct mark {
     uint64_t n, bytes;
 };
@@ -42,19 +43,20 @@ struct ts_names {
     uint32_t readers;
     int emptying, failed, ended;
 
-    /* nonzeros that wait: chunks in a file, each a head and records */
+    /* nonzeros that wait for indices, in a file of chunks: each is a struct chunk and its
+     * records */
     struct ts_waiting waiting;
-    struct ts_cell_sum written, read; /* sums over the nonzeros written there and read back */
+    struct ts_cell_sum written, read; /* checksums of the nonzeros of that file */
 
-    /* members used after the end */
+    /* members used after ts_names_end */
     uint64_t at;     /* position of the next chunk in the file */
-    uint64_t mapped; /* number of the generation whose maps are loaded */
+    uint64_t mapped; /* number of the generation that `map` of each mode is of */
     uint32_t feeding;
 
     /* first provisional number of each generation in each mode, and of the next one */
     uint64_t *first;
 
-    /* if other ranks choose the indices (conf.told) */
+    /* if another process chooses the indices (conf.told) */
     struct mark *mark; /* n_marks x order, row-major */
     uint32_t n_marks, mark_room;
     int told;
@@ -149,7 +151,8 @@ static int note_first(struct ts_names *g, uint64_t which, struct ts_err *err)
     return 0;
 }
 
-/* Writes all dictionaries to disk and clears them, when no thread reads them. Called in turn. */
+/* Waits until no thread reads the dictionaries, writes all of them to disk and clears them. Called
+ * in the turn of a piece. */
 static int empty(struct ts_names *g, struct ts_err *err)
 {
     int rc = g->first == NULL ? note_first(g, 0, err) : 0;
@@ -223,7 +226,8 @@ void ts_names_leave(struct ts_names *g)
     pthread_mutex_unlock(&g->lock);
 }
 
-/* Waits for the turn of a piece. Returns 0, or -1 if an earlier piece failed. */
+/* Waits until all earlier pieces have added their names. Returns 0, or -1 if an earlier piece
+ * failed. */
 static int wait_turn(struct ts_names *g, uint64_t piece)
 {
     int failed;
@@ -250,8 +254,8 @@ void ts_names_fail(struct ts_names *g, uint64_t piece)
         pass_turn(g, 1);
 }
 
-/* Returns the most memory that the unknown names of a batch need: for strings, entries of a map,
- * and a larger table. */
+/* Returns the most memory that the unknown names of a batch need: for strings, entries of the map
+ * from numbers to indices, and a larger hash table. */
 static uint64_t bytes_wanted(const struct ts_names *g, const struct ts_batch *b)
 {
     uint64_t bytes = 0;
@@ -375,7 +379,7 @@ int ts_names_turn(struct ts_names *g, uint64_t piece, uint64_t generation, struc
 
 /* ------------------------------------------------------------------ nonzeros that wait */
 
-/* Adds n nonzeros of a batch, from `first` on, to a sum. */
+/* Adds n nonzeros of a batch, from `first` on, to a checksum. */
 static void add_sum(struct ts_names *g, struct ts_cell_sum *to, const struct ts_batch *b,
                     uint64_t first, uint64_t n)
 {
@@ -407,7 +411,7 @@ int ts_names_check(const struct ts_names *g, struct ts_err *err)
 
 /* ------------------------------------------------------------------ the end */
 
-/* Gives indices to the names of a mode that all are in memory, in one generation. */
+/* Gives indices to the names of a mode if all names fit in memory, as one generation. */
 static int end_single(struct ts_names *g, uint32_t m, struct ts_err *err)
 {
     struct mode *mode = &g->mode[m];
@@ -457,7 +461,7 @@ uint64_t ts_names_count(const struct ts_names *g, uint32_t mode)
     return g->mode[mode].saved.n_names;
 }
 
-/* ------------------------------------------------------------------ indices that are told */
+/* ------------------------------------------------------------------ indices that come later */
 
 uint64_t ts_names_seen(const struct ts_names *g, uint32_t m, uint32_t file, uint64_t *bytes)
 {
@@ -493,7 +497,7 @@ int ts_names_told(struct ts_names *g, const uint64_t n_names[], struct ts_err *e
     return 0;
 }
 
-/* ------------------------------------------------------------------ what waited */
+/* ------------------------------------------------------------------ reading waiting nonzeros */
 
 static int load_maps(struct ts_names *g, uint64_t generation, struct ts_err *err)
 {
@@ -517,13 +521,15 @@ static int load_maps(struct ts_names *g, uint64_t generation, struct ts_err *err
     return 0;
 }
 
-/* Takes the next chunk. Returns 1, 0 if there is none, or -1 after a failure. */
+/* Takes the next chunk of nonzeros that waited. Returns 1, 0 if there is none, or -1 after a
+ * failure. */
 static int take_chunk(struct ts_names *g, struct chunk *head, uint64_t *at, struct ts_err *err)
 {
     int rc = 1;
     pthread_mutex_lock(&g->lock);
     for (;;) {
-        /* maps of another generation can be replaced only when no thread uses them */
+        /* maps of one generation can be replaced by those of another only when no thread uses
+         * them */
         if (g->at == g->waiting.bytes || (g->conf.told && !g->told))
             rc = 0;
         else
@@ -549,8 +555,8 @@ static int take_chunk(struct ts_names *g, struct chunk *head, uint64_t *at, stru
     return rc;
 }
 
-/* Replaces numbers by indices in n records from `first` on. It is separate from decoding, so that
- * the processor loads many entries of the map at once. */
+/* Replaces numbers by indices in mode m of n nonzeros from `first` on. This loop is separate from
+ * the decoding of records, so that the processor loads many entries of the map at the same time. */
 static void map_indices(const uint64_t *map, struct ts_batch *b, uint64_t first, uint64_t n,
                         uint32_t m)
 {

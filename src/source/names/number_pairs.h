@@ -2,8 +2,8 @@
 /* number_pairs.h - sorts pairs of a number below n and a value by ranges of numbers, without
  * comparisons: pairs are added in any order, and read back range after range.
  *
- * Each range has a buffer, and and a full buffer is written to a temporary file as a chunk. A range
- * is small enough for an array with an entry for each of its numbers.
+ * Each range has a buffer, and a full buffer is written to a temporary file as a chunk. A range is
+ * small enough for an array with an entry for each of its numbers.
  *
  *   owner    the object owns buffers and file
  *   units    numbers; bytes of memory
@@ -24,8 +24,8 @@ struct ts_number_pair {
 
 struct ts_number_pairs;
 
-/* Makes an empty set of pairs. `bytes`: memory for buffers. An array of ts_number_pairs_range
- * entries of 8 bytes needs no more than that either. */
+/* Makes an empty set of pairs. `bytes`: memory for buffers. Ranges are so small that an array of 8
+ * bytes for each number of a range takes at most `bytes` as well. */
 int ts_number_pairs_new(const char *tmp, uint64_t n, uint64_t bytes,
                         const volatile sig_atomic_t *stop, struct ts_number_pairs **ret,
                         struct ts_err *err);
@@ -37,7 +37,7 @@ uint64_t ts_number_pairs_range(const struct ts_number_pairs *p);
 int ts_number_pairs_add(struct ts_number_pairs *p, struct ts_number_pair pair, struct ts_err *err);
 
 /* To be called after the last pair is added: passes the pairs of a range to `take`, several at a
- * time and in any order. May be called again for the same range. */
+ * time and in any order. A range may be read several times. */
 typedef int ts_number_pairs_fn(void *arg, const struct ts_number_pair *pair, uint64_t n,
                                struct ts_err *err);
 int ts_number_pairs_read(struct ts_number_pairs *p, uint64_t range, ts_number_pairs_fn *take,

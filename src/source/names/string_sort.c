@@ -20,12 +20,13 @@
 struct run {
     /* range of the run in the file; `at` is the first byte that is not read yet */
     uint64_t at, end;
-    char *buf; /* a part of the run: `have` bytes, of which `used` are done */
+    char *buf; /* a part of the run: `have` bytes, of which `used` were returned */
     uint64_t have, used;
 };
 
-/* The next string of a run, as an entry of the heap. Entries of lower rank come first; with equal
- * ranks the strings themselves are compared, which are elsewhere in memory. */
+/* The next string of a run, as an entry of the heap. rank is its hash, or its first 8 bytes as a
+ * number. Entries of lower rank come first. With equal ranks the strings are compared, which takes
+ * longer. */
 struct head {
     uint64_t rank;
     uint32_t run;
@@ -34,9 +35,9 @@ struct head {
 struct ts_string_sort {
     struct ts_sorted_runs runs;
     struct run *run; /* array of runs.n runs */
-    uint64_t bytes;  /* bytes of memory */
+    uint64_t bytes;  /* bytes of `mem` */
 
-    /* memory: strings from its start, their places backwards from its end */
+    /* memory with strings from its start on, and their offsets from its end backwards */
     char *mem;
     uint64_t used, n;
 
@@ -206,7 +207,7 @@ int ts_string_sort_run(struct ts_string_sort *s, const char *base, const uint64_
     return rc;
 }
 
-/* Returns the array of places, which grows downwards from the end of the memory. */
+/* Returns the array of offsets of strings, which grows downwards from the end of the memory. */
 static uint64_t *places(const struct ts_string_sort *s)
 {
     return (uint64_t *)(void *)(s->mem + s->bytes) - s->n;
@@ -269,7 +270,7 @@ static uint64_t rank_of(const struct ts_string_sort *s, const char *at)
     if (s->by_hash)
         return ts_string_hash(ts_string_key(at), n);
     memcpy(&first, ts_string_key(at), n < sizeof first ? n : sizeof first);
-    return __builtin_bswap64(first); /* the first bytes as an integer that compares as they do */
+    return __builtin_bswap64(first); /* an integer that compares as the first bytes do */
 }
 
 static inline int head_less(const struct ts_string_sort *s, struct head a, struct head b)

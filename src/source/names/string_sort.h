@@ -22,8 +22,8 @@
 
 #define TS_STRING_MAX 4095u /* most bytes of a key */
 
-/* A string in memory is its number (8 bytes), the length of its key (4 bytes), and the key. These
- * read the parts. */
+/* A string in memory is its number (8 bytes), the length of its key (4 bytes), and the key. The
+ * functions below read and write these parts. */
 #define TS_STRING_HEAD 12u
 static inline uint64_t ts_string_number(const char *at)
 {
@@ -58,7 +58,8 @@ static inline uint64_t ts_string_hash(const char *key, uint32_t n)
 /* Compares two keys whose first `depth` bytes are equal. */
 int ts_string_compare(const char *a, const char *b, uint32_t depth);
 
-/* Sorts n places in `base` by the keys there, which must all differ. Needs no memory. */
+/* Sorts n offsets from `base` by the keys of the strings there, which must all differ. Allocates no
+ * memory. */
 void ts_string_sort_places(const char *base, uint64_t *place, uint64_t n);
 
 struct ts_string_sort;
@@ -72,12 +73,12 @@ void ts_string_sort_free(struct ts_string_sort *s); /* s may be NULL */
 int ts_string_sort_add(struct ts_string_sort *s, const char *key, uint32_t n, uint64_t number,
                        struct ts_err *err);
 
-/* Chooses the order by ts_string_hash, and by bytes if hashes are equal. To be called before the
- * first string. Only strings of ts_string_sort_run can be sorted this way. */
+/* Makes the sort order strings by ts_string_hash, and by bytes if hashes are equal. To be called
+ * before the first string. Only strings of ts_string_sort_run can be sorted this way. */
 void ts_string_sort_by_hash(struct ts_string_sort *s);
 
-/* Adds n strings that are sorted already, at the given places of `base`, as a run. They may equal
- * strings of other runs. */
+/* Adds n strings that are sorted already, at the offsets `place` from `base`, as a run. They may
+ * equal strings of other runs. */
 int ts_string_sort_run(struct ts_string_sort *s, const char *base, const uint64_t *place,
                        uint64_t n, struct ts_err *err);
 

@@ -4,7 +4,7 @@
  *
  *   owner    the caller opens and closes the file
  *   units    bytes
- *   threads  any, each with its own batch
+ *   threads  any threads at the same time, each with its own batch
  *   errors   0 or a negative ts_code
  */
 #ifndef TS_SOURCE_WAITING_H

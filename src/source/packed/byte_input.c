@@ -23,7 +23,7 @@ struct ts_byte_input {
     uint64_t unpack_bytes;
     uint64_t plain_bytes; /* number of bytes of a plain file that were returned */
     unsigned char head[TS_BYTE_INPUT_HEAD];
-    /* in `head`: number of bytes returned already, and of all bytes */
+    /* number of bytes of `head` that were returned, and of bytes in it */
     size_t head_at, n_head;
 };
 
@@ -32,7 +32,7 @@ int ts_byte_input_look(const char *path, struct stat *st)
     int fd = -1;
     if (stat(path, st) == 0 && S_ISREG(st->st_mode))
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    /* the path was replaced meanwhile */
+    /* the path leads to another file since stat */
     if (fd >= 0 && (fstat(fd, st) < 0 || !S_ISREG(st->st_mode))) {
         close(fd);
         fd = -1;

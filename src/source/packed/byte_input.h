@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* byte_input.h - reads a file from its first byte to its last: plain, decompressed if its first
- * bytes say that it is packed (decompress.h), or standard input for the name "-". The start can be
- * seen before the file is read.
+ * bytes say that it is packed (decompress.h), or standard input for the name "-". The first bytes
+ * can be looked at before the file is read.
  *
  *   owner    the input owns its file; the path must stay
  *   units    bytes, after unpacking; positions are those on disk

@@ -134,7 +134,7 @@ void ts_power_law_ranks(const struct ts_power_law *p, const double *x, uint32_t 
     for (uint32_t i = 0; i < count; i++) {
         const double margin = y[i] * MARGIN;
         const uint64_t k = cut(p, y[i] - margin);
-        /* nor is an estimate used that is out of range or not a number */
+        /* an estimate that is out of range or not a number is not used either */
         rank[i] = y[i] < 0x1p50 && k == cut(p, y[i] + margin) ? k : ts_power_law_rank(p, x[i]);
     }
 }

@@ -2,10 +2,10 @@
 /* power_law.h - draws popularity ranks from a power law, many at a time.
  *
  * A uniform x in [0, 1) becomes a rank 0..n-1 with density proportional to (rank + 1)^-a: the
- * inverse of the continuous law on [1, n + 1), cut to whole ranks. pow() costs more than the rest
- * of a draw, and only the whole part of its result is needed. So the power is estimated for several
- * draws in a vector, and pow() is called only where the estimate is too close to a whole number. So
- * the ranks are those that pow() gives.
+ * inverse of the continuous law on [1, n + 1), rounded down to whole ranks. pow() costs more than
+ * the other steps of a draw, and only the whole part of its result is needed. So the power is
+ * estimated for several draws in a vector, and pow() is called only where the estimate is too close
+ * to a whole number. So the ranks are those that pow() gives.
  *
  *   owner    plain values
  *   units    ranks from 0
@@ -18,7 +18,8 @@
 #include <stdint.h>
 
 struct ts_power_law {
-    /* a rank is y - 1, cut, with y = (1 + x slope)^exponent or, if a is near 1, y = exp(x slope) */
+    /* for a uniform x in [0, 1) the rank is y - 1 rounded down, at most n - 1. y is (1 + x
+     * slope)^exponent or, if a is near 1 (is_exp), exp(x slope) */
     double a, slope, exponent;
     int is_exp;
     uint64_t n;

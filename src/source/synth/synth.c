@@ -14,8 +14,8 @@
 
 #define MAX_CELLS (UINT64_C(1) << 62) /* most cells for which init_scatter can make a bijection */
 
-/* Returns the longest possible side of a block in mode m. Blocks have separate rows in a mode,
- * unless its bit is set in `shared`. */
+/* Returns the longest possible side (number of rows) of a block in mode m. Blocks have separate
+ * rows in a mode, unless its bit is set in `shared`. */
 static uint64_t most_side(const struct ts_synth *s, uint32_t m, uint32_t shared)
 {
     return shared >> m & 1 ? s->dim[m] : s->dim[m] / s->planted;
@@ -47,7 +47,8 @@ static int is_shorter(const struct ts_synth *s, uint32_t a, uint32_t b, uint32_t
     return x < y || (x == y && s->dim[a] < s->dim[b]);
 }
 
-/* Chooses the sides of the blocks, as equal as the modes allow; modes with the least room first. */
+/* Chooses the lengths of the blocks in each mode, as equal as the modes allow. It begins with the
+ * mode whose longest possible side is the shortest. */
 static int plan_blocks(struct ts_synth *s, struct ts_err *err)
 {
     uint64_t cells = s->nnz / s->planted;
@@ -231,7 +232,7 @@ static double draw_value(const struct ts_synth *s, uint64_t state)
     return 1 - ts_unit(ts_mix(state));
 }
 
-/* ------------------------------------------------------------------ many at a time */
+/* ------------------------------------------------------------------ drawing many nonzeros */
 
 #define PIECE TS_POWER_LAW_PIECE
 
@@ -305,8 +306,8 @@ int ts_synth_tables_new(struct ts_synth *s, uint64_t most_bytes, uint32_t thread
 {
     for (uint32_t m = 0; m < s->order; m++) {
         const uint64_t n = s->dim[m];
-        /* a table must have fewer entries than there are draws: an entry costs as much as a draw
-         * without it */
+        /* a table is worth its time only if it has fewer entries than there are draws, because
+         * computing an entry takes as long as computing the bijection in a draw */
         if (s->power[m] == 0 || s->planted > 0 || s->nnz < n || n > UINT32_MAX ||
             n > most_bytes / sizeof *s->place[m])
             continue;

@@ -86,7 +86,7 @@ static inline int ts_csv_go_on(const char **p, char separator)
 int ts_csv_has_return(const char *text, size_t bytes);
 
 /* Returns TS_EFORMAT if an unquoted field contains a carriage return, which may be meant as the end
- * of a line. `at` is where the search for the field began. */
+ * of a line. at: the start of the field with its blanks and quotes. */
 int ts_csv_check_return(const char *at, char separator, int quotes, const struct ts_csv_field *f,
                         struct ts_err *err);
 

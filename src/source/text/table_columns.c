@@ -279,7 +279,8 @@ static void take_text(struct ts_table_mode *mode)
     mode->whole = mode->look.open = 0;
 }
 
-/* Makes a mode one of times. The start of the first file decides which unit its numbers have. */
+/* Makes the fields of a mode times. The start of the first file decides in which unit its numbers
+ * are. */
 static void take_bin(struct ts_table *t, const struct ts_table_sample *l, uint32_t m,
                      const struct ts_time_bin *bin)
 {
@@ -357,7 +358,7 @@ static int find_fields(struct ts_table *t, const struct ts_table_sample *l, stru
         ts_table_decide(&t->mode[m], 0, 1);
         t->mode[m].look.open = 0;
     }
-    /* units of all modes first, then those of single modes, which override them */
+    /* first the time units given for all modes, then those of single modes, which override them */
     for (uint32_t i = 0; i < 2 * p->n_units; i++) {
         const uint32_t u = i % p->n_units;
         const int rc = (p->timed[u] != NULL) == (i >= p->n_units)

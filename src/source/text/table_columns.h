@@ -15,7 +15,7 @@
 #include "source/text/csv_field.h"
 #include "source/text/table_text.h"
 
-/* bytes of text that decide what a column is, whatever the size of a piece */
+/* bytes of text that decide whether a column has numbers, names or times */
 #define TS_TABLE_SAMPLE ((size_t)64 << 10)
 
 /* The role of a column: the number of a mode, or one of these constants. */
@@ -28,8 +28,8 @@ _Static_assert((int)TS_TABLE_VALUE == TS_TABLE_OF_VALUES &&
 /* What the first fields of a mode look like, from the first one that is not missing. */
 struct ts_table_look {
     int open;      /* 1: all fields of the mode are missing at the start of the first file */
-    int any;       /* 1: a field was found since */
-    uint64_t left; /* bytes of text after the first field that still count */
+    int any;       /* 1: a field that is not missing was found later */
+    uint64_t left; /* bytes of text in which more fields are looked at before it is decided */
     int index, whole;
     struct ts_time_look time;
 };
@@ -41,7 +41,7 @@ struct ts_table_mode {
     int text;  /* 1: the user says that the fields are names */
     int whole; /* 1: the mode has names, and all names so far are whole numbers */
     struct ts_time_bin bin;
-    struct ts_table_look look; /* what its fields look like, until it is decided what they are */
+    struct ts_table_look look; /* what its fields look like, until their kind is decided */
     uint64_t least;            /* the smallest bin so far; atomic */
     struct ts_table_facts facts;
 };
@@ -66,7 +66,8 @@ int ts_table_is_whole(const struct ts_csv_field *f, uint64_t most);
 /* Makes the fields of a mode numbers or names, which are whole numbers if `whole` is 1. */
 void ts_table_decide(struct ts_table_mode *mode, int numbers, int whole);
 
-/* Adds the facts about a piece of text to those of a mode. */
+/* Adds the counts of unexpected fields (struct ts_table_facts) in a piece of text to those of a
+ * mode. */
 void ts_table_add_facts(struct ts_table *t, uint32_t mode, const struct ts_table_facts *more);
 
 /* Reads the number in a field of values or weights. */
@@ -76,8 +77,8 @@ int ts_table_decimal(const struct ts_table_plan *plan, const struct ts_csv_field
 /* Whether a field would be a number if its only comma were a point. */
 int ts_table_has_comma(const struct ts_csv_field *f);
 
-/* Whether the first column has no name or the one that pandas gives its index, and the message for
- * it. */
+/* Whether `column` is the first column and has no name, or the name that pandas gives to its index.
+ * TS_TABLE_ROW_NUMBER is the message for such a column. */
 int ts_table_is_row_number(const struct ts_table *t, uint32_t column);
 #define TS_TABLE_ROW_NUMBER                                                                      \
     "the column has no name and counts lines from 0, as the index of pandas does; " TS_SET_NAMES \

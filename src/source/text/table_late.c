@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* table_late.c - decides what columns are whose fields are all missing at the start of a table,
- * and collects facts about fields while lines are parsed. */
+/* table_late.c - decides whether a column has numbers, names or times if all its fields at the
+ * start of the table are missing. */
 #include "source/text/table_columns.h"
 
 #include <string.h>

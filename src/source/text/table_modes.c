@@ -99,7 +99,7 @@ static uint32_t header_names(const struct ts_table *t, char **ret)
     return n;
 }
 
-/* Whether no other column has the same name. */
+/* Whether the column has a name, and no other column has the same one. */
 static int tells(char *const *name, uint32_t n, uint32_t column)
 {
     for (uint32_t c = 0; c < n; c++)

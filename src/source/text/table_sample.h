@@ -17,7 +17,7 @@ struct ts_table_sample {
     uint32_t n_columns;
     uint64_t n_lines; /* number of lines, without the first one and blank lines */
     struct ts_csv_field first[TS_TABLE_MAX_COLUMNS], second[TS_TABLE_MAX_COLUMNS];
-    uint8_t any[TS_TABLE_MAX_COLUMNS];    /* 1: the column has a field */
+    uint8_t any[TS_TABLE_MAX_COLUMNS];    /* 1: some field is not missing */
     uint8_t index[TS_TABLE_MAX_COLUMNS];  /* 1: all its fields are valid indices */
     uint8_t whole[TS_TABLE_MAX_COLUMNS];  /* 1: all are whole numbers */
     uint8_t number[TS_TABLE_MAX_COLUMNS]; /* 1: all are numbers */

@@ -27,7 +27,7 @@ struct parser {
     const char *text;
     char *side;
     size_t n_side;
-    int returns; /* 1: a carriage return is not followed by a line feed */
+    int returns; /* 1: some carriage return in the text is not followed by a line feed */
     uint64_t least[TS_MAX_ORDER];
     struct ts_table_facts facts[TS_MAX_ORDER];
 };
@@ -74,8 +74,8 @@ static int may_be_code(const struct ts_csv_field *f)
     return ts_csv_is_digits(&part);
 }
 
-/* Copies a field to the side text, with single quotes instead of doubled ones. The copy ends with
- * NUL. */
+/* Copies a field to the side text (memory for changed copies of fields), with single quotes instead
+ * of doubled ones. The copy ends with NUL. */
 static void copy_aside(struct parser *p, struct ts_csv_field *f)
 {
     char *at = p->side + p->n_side, *const first = at;
@@ -163,7 +163,8 @@ static int take_whole(struct parser *p, uint32_t m, const struct ts_csv_field *f
     return 1;
 }
 
-/* Counts names that look like numbers, for notes. Not for modes that the user has called text. */
+/* Counts names that look like numbers, for notes to the user. Not called for modes whose fields the
+ * user has declared to be names. */
 static void look_at_name(struct parser *p, uint32_t m, const struct ts_csv_field *f)
 {
     const char c = *f->begin;

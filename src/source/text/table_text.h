@@ -38,8 +38,8 @@ struct ts_table_plan {
     int header;
     int header_kept; /* 1: header is that of an earlier build, and nobody said it of these files */
     uint32_t n_modes, n_columns;    /* number of entries in mode and column; 0: not given */
-    const char *mode[TS_MAX_ORDER]; /* names of the modes; also of the columns, unless `column` says
-                                     * which */
+    const char *mode[TS_MAX_ORDER]; /* names of the modes; also of their columns, if `column` is not
+                                     * given */
     const char *column[TS_MAX_ORDER];
     const char *value;  /* column of the values; "none": all values are 1; NULL: not given */
     const char *weight; /* column of the weights; NULL: there are none */
@@ -108,7 +108,7 @@ enum ts_table_fact {
 #define TS_TABLE_EXAMPLE 24
 struct ts_table_facts {
     uint64_t n[TS_TABLE_FACTS];
-    /* for each kind, the field that is first in byte order; "" for digits */
+    /* for each kind, an example: the field that is first in byte order; "" for TS_TABLE_DIGITS */
     char example[TS_TABLE_FACTS][TS_TABLE_EXAMPLE];
 };
 const struct ts_table_facts *ts_table_mode_facts(const struct ts_table *t, uint32_t mode);
@@ -118,7 +118,8 @@ const struct ts_table_facts *ts_table_mode_facts(const struct ts_table *t, uint3
 int ts_table_mode_whole(const struct ts_table *t, uint32_t mode);
 int ts_table_mode_open(const struct ts_table *t, uint32_t mode);
 
-/* Returns the bytes of side text that ts_table_parse needs for each byte of text. */
+/* Returns how many bytes ts_table_parse needs as side text (memory for fields that must be
+ * rewritten) for each byte of text. */
 uint32_t ts_table_side(const struct ts_table *t);
 
 /* Returns the smallest bin of a mode of times so far. */

@@ -24,7 +24,8 @@ struct ts_text_input {
     struct ts_byte_input *open;  /* the open file; NULL: none */
     int started;
     uint64_t unpack_bytes; /* most bytes of memory for decompression */
-    /* bytes of the open file that were read but belong to lines cut by a gap, and were not given */
+    /* bytes of the open file that were read, but not returned, because they belong to lines of
+     * which a sample skips a part */
     uint64_t cut_bytes;
     struct ts_file_sample sample;
     int after_gap; /* 1: the next bytes begin inside a line */
@@ -33,10 +34,10 @@ struct ts_text_input {
 
     /* the part of each file that is read; n_parts 0: whole files */
     uint32_t part, n_parts;
-    uint64_t at, begin, end; /* positions in the open file: of the next piece, and of the part */
-    /* 1: bytes before the part are not needed any more; 1: they were skipped */
+    uint64_t at, begin, end; /* positions in the file: next piece; start and end of the part */
+    /* past: 1 if bytes before the part are not needed any more; jumped: 1 if they were skipped */
     int past, jumped;
-    struct skip *skip; /* for each file, the bytes that were skipped */
+    struct skip *skip; /* for each file, the bytes before the part that were skipped */
 };
 
 /* A range of bytes of a file that were not read. It consists of whole lines. */
@@ -170,7 +171,8 @@ uint64_t ts_text_input_total(const struct ts_text_input *in)
     return in->total_bytes;
 }
 
-/* Sets the range of this part in the open file. Of a packed file it is everything or nothing. */
+/* Sets the range of this part in the open file. Of a packed file it is the whole file or
+ * nothing. */
 static void begin_part(struct ts_text_input *in)
 {
     const uint64_t size = ts_byte_input_size(in->open), n = in->n_parts, k = in->part;
@@ -244,7 +246,8 @@ static void own_lines(struct ts_text_input *in, const char *text, struct ts_text
     in->at += piece->bytes;
 }
 
-/* After a piece of a sample: skips bytes, or closes a packed file of which enough was read. */
+/* After a piece of a sample: skips the bytes up to the next piece of it, or closes a packed file of
+ * which enough was read. */
 static void leave_out(struct ts_text_input *in, size_t piece)
 {
     if (ts_byte_input_packed(in->open)) {
@@ -258,7 +261,7 @@ static void leave_out(struct ts_text_input *in, size_t piece)
     }
 }
 
-/* Drops the rest of a line that a gap has cut. Returns the number of bytes left. */
+/* Drops the end of a line whose start was skipped. Returns the number of bytes left. */
 static size_t drop_cut_line(struct ts_text_input *in, char *buf, size_t have)
 {
     const char *end = memchr(buf, '\n', have);

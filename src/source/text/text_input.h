@@ -49,20 +49,20 @@ void ts_text_input_close(struct ts_text_input *in); /* in may be NULL */
 int ts_text_input_next(struct ts_text_input *in, char *buf, struct ts_text_piece *ret,
                        struct ts_err *err);
 
-/* To be called before the first piece: only this share of each file will be read, at least a
- * piece. The pieces of a plain file are spread over it, so that all of a sorted file is
- * represented. A compressed file is read from its start. If a piece is more than the share of
- * its file, later files are left out (file_sample.h). Lines that a gap cuts are neither returned
- * nor counted. */
+/* To be called before the first piece: only this share of each file will be read, at least a piece.
+ * The pieces of a plain file are spread over it, so that all of a sorted file is represented. A
+ * compressed file is read from its start. If a piece is more than the share of its file, later
+ * files are left out (file_sample.h). Lines of which a part is skipped are neither returned nor
+ * counted. */
 void ts_text_input_sample(struct ts_text_input *in, double share);
 
 /* To be called before the first piece. Only part k of n equal parts of each plain file will be
  * read: the lines that begin in it. The start of the file is returned to all parts, because it may
- * have a header, with own == own_end, until ts_text_input_past. A packed file is read whole, by
- * each part in turn. */
+ * have a header, with own == own_end, until ts_text_input_past. A packed file is not divided: part
+ * i reads the packed files i, i + n and so on. */
 void ts_text_input_part(struct ts_text_input *in, uint32_t k, uint32_t n);
 
-/* To be called after a piece: the rest of the open file before the part need not be returned. */
+/* To be called after a piece, if no more text of the open file before its part is needed. */
 void ts_text_input_past(struct ts_text_input *in);
 
 /* Returns how many lines of a file were skipped before its part; it reads them to count. 0: none

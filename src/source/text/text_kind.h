@@ -47,7 +47,8 @@ struct ts_text_kind {
     /* Bytes of memory that a parsing thread needs for each byte of a piece, the text included. */
     uint32_t cost;
 
-    /* Returns the bytes of side text that parse needs for each byte of a piece. NULL: none. */
+    /* Returns how many bytes parse needs as side text (memory for fields that must be rewritten)
+     * for each byte of a piece. NULL: none. */
     uint32_t (*side)(const void *form);
 
     /* Whether a file that begins with this text is of this kind. NULL: only options can choose this

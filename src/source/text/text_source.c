@@ -23,7 +23,7 @@ struct worker {
     struct ts_source_thread thread;
     struct ts_text_source *source;
     struct ts_batch batch;
-    char *text, *side; /* the piece, and the side text that the kind of text uses */
+    char *text, *side; /* the piece; side text (rewritten fields), or NULL */
 };
 
 struct ts_text_source {
@@ -39,7 +39,7 @@ struct ts_text_source {
     pthread_mutex_t lock; /* protects the members below and the input */
     /* the first piece, in worker[0].text: read to find the order, but not parsed yet */
     struct ts_text_piece pending;
-    /* number of lines of its file before it, which all are comments */
+    /* number of lines before this piece in its file, which all are comments */
     uint64_t pending_lines;
     uint64_t next_number;
     int ended; /* 1: the input has ended, or failed */
@@ -50,7 +50,7 @@ struct ts_text_source {
     struct file_count *count; /* counts of nonzeros, for each file */
 
     /* For names (names.h): when all pieces are read, one thread gives names their indices. Then all
-     * threads pass on the nonzeros that waited. */
+     * threads pass the nonzeros that waited for indices to the sink. */
     struct ts_names *names;
     pthread_cond_t read;
     uint32_t reading; /* number of threads that still read */
@@ -405,7 +405,7 @@ static uint64_t line_of(struct ts_text_source *s, const struct ts_text_piece *pi
     return line;
 }
 
-/* Parses the same piece again. */
+/* Parses a piece again, after the dictionaries of names were emptied (ts_names_turn). */
 static int parse_again(void *arg, struct ts_err *err)
 {
     struct job *j = arg;

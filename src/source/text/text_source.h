@@ -52,9 +52,9 @@ const struct ts_tns_rules *ts_text_source_rules(const struct ts_text_source *s);
  * own it. */
 void ts_text_source_names(struct ts_text_source *s, struct ts_names *names);
 
-/* Returns the source. If it is started again after ts_names_told, it passes on the nonzeros that
- * waited. Its check fails unless each file had as many nonzeros as its header says; a sample may
- * have fewer. */
+/* Returns the source. If it is started again after ts_names_told, it passes the nonzeros that
+ * waited for indices to the sink. Its check fails unless each file had as many nonzeros as its
+ * header says; a sample may have fewer. */
 struct ts_source ts_text_source_as_source(struct ts_text_source *s);
 
 /* count returns how many nonzeros of a file were read. If several ranks read parts of it, set_count

@@ -294,7 +294,7 @@ static inline __attribute__((always_inline)) int parse_lines(const struct ts_tns
     const char *p = text, *end = text + bytes;
     uint64_t limit[TS_MAX_ORDER], n_lines = 0;
     for (uint32_t m = 0; m < order; m++)
-        /* 0: no line has the usual form */
+        /* 0: plain_line accepts no line, as it expects a value */
         limit[m] = r->no_value ? 0 : r->fixed ? r->dim[m] : TS_MAX_DIM;
     while (p < end) {
         const char *next = plain_line(r, order, p, limit, b);
