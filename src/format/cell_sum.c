@@ -151,8 +151,8 @@ void ts_cell_sum_rows(uint32_t order, const uint64_t *index, const uint64_t *val
 
 /* ------------------------------------------------------------------ sum of a shard */
 
-/* Checks the tables of a shard: the first block starts after them, blocks do not overlap, and the
- * last ends with the shard. */
+/* Checks the tables of a shard: the first block starts after the tables, blocks do not overlap, and
+ * the last one ends with the shard. */
 static int has_blocks(const struct ts_disk_shard *shard, const uint32_t *word)
 {
     uint32_t at = 2 * shard->n_blocks + 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* cell_sum.h - an order-independent checksum of cells: sums of hashes of their indices, value and
  * weight. Two sets of cells with equal sums are the same except with a probability of about 2^-64;
- * a cell that is lost, doubled or changed moves the sum. It guards against mistakes, not against
- * somebody who forges a tensor.
+ * a cell that is lost, doubled or changed changes the sum. The checksum guards against mistakes,
+ * not against somebody who forges a tensor.
  *
  * All arithmetic is modulo 2^64. The hash of a cell begins with
  *
@@ -14,8 +14,8 @@
  *     x = (s ^ s >> 32) * ts_mix(101);  x ^= x >> 29;  word[0] = x
  *     y = x * ts_mix(102);              y ^= y >> 32;  word[1] = y      (both factors | 1)
  *
- * The sum over two sets of cells together is the sum of their sums, so threads, processes and
- * parts can compute theirs separately.
+ * The sum over two sets of cells is the sum of their two sums, so threads and processes can compute
+ * sums of their cells separately.
  *
  *   units    cells
  *   threads  all functions are pure
@@ -49,10 +49,10 @@ void ts_cell_sum_term(uint64_t *s, const uint64_t *x, uint32_t n, uint64_t key);
 /* Like ts_cell_sum_term, for x with a value in the high and a weight in the low 32 bits. */
 void ts_cell_sum_weighted(uint64_t *s, const uint64_t *x, uint32_t n);
 
-/* Adds n cells to *sum, whose unmixed hashes are s[i] + more. */
+/* Adds n cells to *sum. The number s (above) of cell i is s[i] + more. */
 void ts_cell_sum_mix(const uint64_t *s, uint32_t n, uint64_t more, struct ts_cell_sum *sum);
 
-/* Adds one cell, whose unmixed hash is s. */
+/* Adds one cell to *sum, from its number s (above). */
 static inline void ts_cell_sum_add(struct ts_cell_sum *sum, uint64_t s)
 {
     const uint64_t x = (s ^ s >> 32) * (ts_mix(101) | 1), x2 = x ^ x >> 29;
@@ -69,7 +69,7 @@ static inline void ts_cell_sum_join(struct ts_cell_sum *sum, const struct ts_cel
     sum->word[1] += more->word[1];
 }
 
-/* Subtracts the sum of cells `less`, a part of *sum. */
+/* Subtracts `less`, the sum of some of the cells that *sum contains. */
 static inline void ts_cell_sum_part(struct ts_cell_sum *sum, const struct ts_cell_sum *less)
 {
     sum->n -= less->n;

@@ -50,7 +50,7 @@ int ts_file_read_next(int fd, const char *path, void *buf, size_t room,
             return ts_stop_check(stop, err);
         if (ready == 0 || (ready < 0 && errno == EINTR))
             continue;
-        n = read(fd, buf, room); /* files that poll cannot wait for can be read as well */
+        n = read(fd, buf, room); /* read also works if poll cannot wait for this file */
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (n < 0)

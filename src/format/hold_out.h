@@ -3,8 +3,8 @@
  * a seed.
  *
  * Nothing is stored: whether a nonzero is held out is a function of the tensor, its cell and the
- * seed. So passes over any mode, in any order and by any thread, agree on it, and so does `tshard
- * split`.
+ * seed. So passes over any mode, in any order and by any thread, hold out the same nonzeros, and
+ * `tshard split` writes the same ones.
  *
  *   units    rows are compact ones, in the order of the modes
  *   threads  pure

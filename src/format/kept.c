@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads, writes and compares the file `options` of a tensor: which options an append may change. */
+/* Reads and writes the file `options` of a tensor, which has the options of its build, and compares
+ * them with the options of an append, which must not change some of them. */
 #include "format/kept.h"
 
 #include <inttypes.h>
@@ -67,7 +68,8 @@ int ts_kept_by_option(const char *option)
     return -1;
 }
 
-/* Whether a text is one of the list's words, or fits a pattern of the list (kept.def: ALLOWED). */
+/* Whether a text is one of the list's words, or fits a pattern of the list. kept.def describes the
+ * list (ALLOWED). */
 static int is_allowed(const char *list, const char *text)
 {
     if (*list == '\0')
@@ -87,7 +89,7 @@ static int is_allowed(const char *list, const char *text)
     return 0;
 }
 
-/* Returns NULL, or what is wrong with a value. */
+/* Returns NULL, or a phrase that says what is wrong with a value. */
 static const char *fault(enum ts_kept_id id, const char *text)
 {
     if (*text == '\0' || strlen(text) > TS_KEPT_TEXT_MAX)

@@ -33,21 +33,21 @@ enum ts_kept_id {
 
 struct ts_kept {
     uint32_t order;
-    /* value by row and mode; a row of the whole tensor uses [0] only */
+    /* value of each row of kept.def in each mode; a row with one value for the tensor uses [0] */
     char *text[TS_N_KEPT][TS_MAX_ORDER];
     char *unknown; /* key of a row that this version does not know; NULL: none */
 };
 
 void ts_kept_free(struct ts_kept *k); /* accepts a struct of zeros */
 
-/* Return the key of a row, the number of its values (1 or k->order), and whether it has one for
- * each mode. */
+/* Return the key of a row of kept.def, the number of its values (1 or k->order), and whether it has
+ * a value for each mode. */
 const char *ts_kept_key(enum ts_kept_id id);
 uint32_t ts_kept_count(const struct ts_kept *k, enum ts_kept_id id);
 
 int ts_kept_of_mode(enum ts_kept_id id);
 
-/* Returns the row that an option of tshard build, like "time-unit", sets. -1: none. */
+/* Returns the row of kept.def that an option of tshard build, like "time-unit", sets. -1: none. */
 int ts_kept_by_option(const char *option);
 
 /* Sets a value to a copy of the text; NULL removes it. Fails if the file cannot hold the text: it
@@ -66,14 +66,14 @@ int ts_kept_make(const struct ts_kept *k, uint64_t index_hash, void **ret, size_
 /* Reads the file. Returns 1, or 0 if the tensor has none; *ret is then zeros. */
 int ts_kept_read(const struct ts_tensor *t, struct ts_kept *ret, struct ts_err *err);
 
-/* Checks whether an append with options `is` may follow a build with options `was`, for one value.
- * Returns 0, or TS_EARG with a message that begins with `path` and names the option and both
- * values. */
+/* Checks whether an append with options `is` may follow a build with options `was`, as far as one
+ * value is concerned. Returns 0, or TS_EARG with a message that begins with `path` and names the
+ * option and both values. */
 int ts_kept_check_one(const char *path, const struct ts_kept *was, const struct ts_kept *is,
                       enum ts_kept_id id, uint32_t mode, struct ts_err *err);
 
-/* Like ts_kept_check_one, for all rows in the order of kept.def. Also fails if the numbers of
- * modes differ, or if this version does not know a row of either. */
+/* Like ts_kept_check_one, for all rows in the order of kept.def. Also fails if the numbers of modes
+ * differ, or if `was` or `is` has a row that this version does not know. */
 int ts_kept_check(const char *path, const struct ts_kept *was, const struct ts_kept *is,
                   struct ts_err *err);
 

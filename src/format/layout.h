@@ -4,20 +4,23 @@
  * The specification is docs/format.md; a byte here changes only together with it, with the golden
  * files in tests/ and with TS_FORMAT_VERSION. All numbers are little-endian and naturally aligned.
  *
- *   NAME.tsh/index        everything but the nonzeros: header, modes, dictionary, shard tables
+ *   NAME.tsh/index        header, modes, dictionary of values, and tables of shards
  *   NAME.tsh/modeK.shards the nonzeros sorted for mode K (from 1), one shard after another
  *   NAME.tsh/modeK.rows   the used indices of mode K, when it has empty slices
  *   NAME.tsh/modeK.labels names of the indices of mode K, when they were given
- *   NAME.tsh/sums         sums over the nonzeros read and the cells, to be held against the copies
- *   NAME.tsh/options      how a line of input became a cell and a value, for what is added later
- *   NAME.tsh/modes        names of the modes and the first index, when there is something to say
+ *   NAME.tsh/sums         checksums of the nonzeros read and of the cells, to compare the mode
+ *                         copies with
+ *   NAME.tsh/options      options of the build that decide to which cell and value a line of input
+ *                         leads
+ *   NAME.tsh/modes        names of the modes, and the first index (0 or 1); may be missing
  *   NAME.tsh/segmentN/    a tensor that was appended, of a tensor of several segments, whose index
  *                         lists them (struct ts_disk_segments)
  *   NAME.tsh/merged/      the tensor of all these segments, once something has read it
  *
  * Hierarchy: tensor -> mode copy -> shard (unit of reading, whole partitions, at most shard_bytes)
  * -> partition (TS_PARTITION_BLOCKS blocks, what one thread or thread block takes) -> block
- * (TS_BLOCK_NNZ nonzeros, unit of packing). Only the last block of a mode copy is short.
+ * (TS_BLOCK_NNZ nonzeros, unit of packing). Only the last block of a mode copy may have fewer
+ * nonzeros.
  *
  * Everywhere but in modeK.rows, an index of a mode is its compact row: the number of used (not
  * empty) slices before it. So a mode with 2^40 indices of which 10^6 are used has 10^6 rows, every
@@ -57,7 +60,7 @@
 #define TS_BLOCK_NNZ        256u
 #define TS_PARTITION_BLOCKS 64u
 #define TS_PARTITION_NNZ    (TS_BLOCK_NNZ * TS_PARTITION_BLOCKS)
-#define TS_PAGE             4096u /* shards start at multiples of it: O_DIRECT */
+#define TS_PAGE             4096u /* shards start at multiples of it, for reading with O_DIRECT */
 
 /* How the 32-bit codes of a block become values. */
 enum ts_value_kind {
@@ -68,7 +71,7 @@ enum ts_value_kind {
     TS_VALUE_F64 = 4,   /* two codes: high and low 32 bits of a float64 */
 };
 
-/* Starts NAME.tsh/index. 256 bytes, followed by
+/* The start of NAME.tsh/index. 256 bytes, followed by
  *   struct ts_disk_mode[order]
  *   double dictionary[n_dict]
  *   for each mode: struct ts_disk_shard[n_shards]
@@ -85,24 +88,24 @@ struct ts_disk_header {
     double value_min, value_max;
     uint32_t value_kind;
     uint32_t value_bytes;      /* 4 or 8: the type requested at build */
-    uint32_t n_dict;           /* entries of the dictionary, 0 unless DICT */
+    uint32_t n_dict;           /* entries of the dictionary; 0 unless value_kind is DICT */
     uint32_t block_nnz;        /* TS_BLOCK_NNZ */
     uint32_t partition_blocks; /* TS_PARTITION_BLOCKS */
     uint32_t max_shard_bytes;  /* largest raw_bytes of any shard of any mode */
     uint64_t input_nnz;        /* nonzeros read, duplicates and zeros included */
-    uint64_t n_duplicates;     /* lines merged into another */
-    uint64_t n_zeros;          /* zeros dropped: read, or sums of duplicates */
+    uint64_t n_duplicates;     /* nonzeros that were merged into another one of the same cell */
+    uint64_t n_zeros;          /* zeros that were dropped: read as zeros, or sums of duplicates */
     uint32_t flags;            /* TS_TENSOR_* */
     uint32_t reserved32;
     uint8_t reserved[128]; /* zero */
 };
-#define TS_TENSOR_DUPLICATES           1u /* built with --duplicates keep and some were */
+#define TS_TENSOR_DUPLICATES           1u /* several nonzeros of some cell were kept */
 #define TS_TENSOR_VALUE_BITS_ESTIMATED 2u /* value_bits is an estimate from a sample */
 #define TS_TENSOR_ZEROS                4u /* cells of value zero were kept; version 2, or 3 */
 #define TS_TENSOR_WEIGHTS              8u /* cells have weights; version 3 alone */
 
-/* 32-bit codes of a nonzero. With weights there are two: that of the value, of one code or none
- * (then it is 0), and the bits of the weight as a float32. */
+/* Returns the number of 32-bit codes of a nonzero. With weights there are two: the code of the
+ * value (0 if the values need no code), and the bits of the weight as a float32. */
 static inline uint32_t ts_header_codes(const struct ts_disk_header *h)
 {
     return (h->flags & TS_TENSOR_WEIGHTS) != 0 || h->value_kind == TS_VALUE_F64 ? 2
@@ -110,7 +113,7 @@ static inline uint32_t ts_header_codes(const struct ts_disk_header *h)
                                                                                 : 1;
 }
 
-/* One mode and its copy of the nonzeros. 128 bytes. */
+/* A mode, and the copy of the nonzeros that is sorted for it. 128 bytes. */
 struct ts_disk_mode {
     uint64_t dim;    /* size of the mode, as in the input */
     uint64_t n_rows; /* used slices, < 2^32; n_rows == dim: no rows file */
@@ -120,7 +123,7 @@ struct ts_disk_mode {
     uint64_t rows_hash;     /* XXH3-64 of modeK.rows */
     uint64_t labels_bytes;  /* size of modeK.labels, 0 if the file does not exist */
     uint64_t labels_hash;   /* XXH3-64 of modeK.labels */
-    uint64_t largest_slice; /* nonzeros of the fullest slice */
+    uint64_t largest_slice; /* number of nonzeros of the slice with most of them */
     uint64_t n_labels;      /* lines of modeK.labels */
     uint8_t level[16]; /* level[0] = this mode; level[l] = the mode sorted at level l; rest 0 */
     uint8_t reserved[32];
@@ -131,9 +134,9 @@ struct ts_disk_shard {
     uint64_t offset;       /* in modeK.shards, a multiple of TS_PAGE */
     uint64_t hash;         /* XXH3-64 of the stored bytes, zero padding to TS_PAGE included */
     uint32_t stored_bytes; /* bytes on disk, before the padding */
-    uint32_t raw_bytes;    /* after LZ4; equal to stored_bytes without */
+    uint32_t raw_bytes;    /* bytes after LZ4 decompression; stored_bytes without LZ4 */
     uint32_t nnz;
-    uint32_t n_blocks;  /* all full but the last block of the mode copy */
+    uint32_t n_blocks;  /* number of blocks; all but the last of a mode copy are full */
     uint32_t row_first; /* compact row of its first nonzero */
     uint32_t row_last;  /* compact row of its last nonzero */
     uint32_t flags;     /* TS_SHARD_* */
@@ -143,15 +146,16 @@ struct ts_disk_shard {
 #define TS_SHARD_LZ4 1u
 
 /* The raw bytes of a shard, in 32-bit words:
- *   uint32_t block_word[n_blocks + 1]  where block b starts, in words from the start of the shard;
- *                                      the last entry is raw_bytes / 4
+ *   uint32_t block_word[n_blocks + 1]  start of block b, in words from the start of the shard; the
+ *                                      last entry is raw_bytes / 4
  *   uint32_t block_row[n_blocks]       compact row of the block's first nonzero - row_first
  *   the blocks, one after another (block_codec.h)
  */
 
-/* Starts modeK.rows. 32 bytes, followed by chunks of TS_ROWS_CHUNK ascending indices (the last may
- * be short), each: uint64_t first; uint64_t width; then the gaps (next - this - 1) of the others,
- * `width` (0..40) bits each, lowest bit first, padded with zero bits to a multiple of 8 bytes. */
+/* The start of modeK.rows. 32 bytes, followed by chunks of TS_ROWS_CHUNK ascending indices (the
+ * last may be short), each: uint64_t first; uint64_t width; then the gaps (next - this - 1) of the
+ * others, `width` (0..40) bits each, lowest bit first, padded with zero bits to a multiple of 8
+ * bytes. */
 struct ts_disk_rows {
     char magic[8];
     uint32_t version;
@@ -161,8 +165,8 @@ struct ts_disk_rows {
 };
 #define TS_ROWS_CHUNK 256u
 
-/* Starts modeK.labels. 32 bytes, followed by n_labels lines of text, each ended by '\n'; line i
- * (from 0) names index i of the mode. */
+/* The start of modeK.labels. 32 bytes, followed by n_labels lines of text, each ended by '\n'; line
+ * i (from 0) names index i of the mode. */
 struct ts_disk_labels {
     char magic[8];
     uint32_t version;
@@ -171,8 +175,8 @@ struct ts_disk_labels {
     uint64_t text_bytes;
 };
 
-/* Starts the file modes. 40 bytes, followed by order + 1 lines of text, each ended by '\n': the
- * name of each mode, empty when it has none, and of the values; then uint64_t XXH3-64 of every
+/* The start of the file `modes`. 40 bytes, followed by order + 1 lines of text, each ended by '\n':
+ * the name of each mode, empty when it has none, and of the values; then uint64_t XXH3-64 of every
  * byte before it. */
 struct ts_disk_modes {
     char magic[8];
@@ -184,19 +188,19 @@ struct ts_disk_modes {
     uint64_t text_bytes;
 };
 
-/* NAME.tsh/sums: sums of hashes (cell_sum.h). */
+/* NAME.tsh/sums: checksums of cells (cell_sum.h). */
 struct ts_disk_sums {
     char magic[8];
     uint32_t version;
     uint32_t order;
     uint64_t index_hash; /* the checksum at the end of the index that this file belongs to */
-    uint64_t n_records, record[2]; /* sum over the nonzeros read, without zeros that were dropped */
-    uint64_t n_cells, cell[2];     /* sum over the cells of each copy */
+    uint64_t n_records, record[2]; /* checksum of the nonzeros read, without dropped zeros */
+    uint64_t n_cells, cell[2];     /* checksum of the cells of each mode copy */
     uint64_t hash;                 /* XXH3-64 of the bytes before it */
 };
 
-/* Starts NAME.tsh/options. Lines follow, `key=value` or `key.K=value` of mode K from 1, each ended
- * by '\n'; then the XXH3-64 of every byte before it. */
+/* The start of NAME.tsh/options. Lines follow, `key=value` or `key.K=value` of mode K from 1, each
+ * ended by '\n'; then the XXH3-64 of every byte before it. */
 struct ts_disk_kept {
     char magic[8];
     uint32_t version;

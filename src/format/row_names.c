@@ -14,9 +14,9 @@
 #include "format/file_read.h"
 
 #define PAGE_BYTES ((size_t)4096)
-/* least pages of a cache: a lookup reads a page of positions, then pages of text */
+/* fewest pages of a cache: to look up a label, it reads a page of positions, then pages of text */
 #define LEAST_PAGES 4u
-#define STRIDE      16u /* every 16th label has a position: a lookup scans some hundred bytes */
+#define STRIDE      16u /* every 16th label has a position; a lookup scans the labels after it */
 #define PIECE_BYTES ((size_t)1 << 18)
 #define MAX_TABLES  (3 * TS_MAX_ORDER)
 
@@ -76,9 +76,9 @@ static int compare_tables(const void *a, const void *b)
     return (*x)->bytes < (*y)->bytes ? -1 : (*x)->bytes > (*y)->bytes;
 }
 
-/* Divides the memory, smallest table first. A table is held if it needs no more than an equal part
- * of the remaining memory; otherwise it gets a cache of that size. Sets n_pages of each table, 0
- * for one that is held. */
+/* Divides the memory among the tables, the smallest first. A table is held in memory if it needs no
+ * more than an equal part of the remaining memory; otherwise it gets a cache of that size. Sets
+ * n_pages of each table, 0 for one in memory. */
 static void share_memory(const struct ts_row_names_conf *conf, struct ts_row_names *r)
 {
     struct ts_name_table *table[MAX_TABLES];

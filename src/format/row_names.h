@@ -5,9 +5,9 @@
  * ts_tensor_rows holds all used indices of a mode, and ts_tensor_labels reads the label file for
  * each call. Neither suits printing all nonzeros, whose rows come in any order. This file keeps
  * three tables for each mode: the used indices, the position of every 16th label, and the text of
- * the labels. Each is in memory when it fits, the smallest first. Other tables are read from files
- * through a cache of 4 KiB pages per thread: the text from the label file, the other two from a
- * temporary file.
+ * the labels. Each table is in memory if it fits, the smallest first. Tables that do not fit are
+ * read from files through a cache of 4 KiB pages per thread: the text from the label file, the
+ * other two from a temporary file.
  *
  *   owner    struct ts_row_names owns its tables; the tensor must stay open
  *   units    bytes; rows and indices from 0

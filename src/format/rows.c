@@ -18,7 +18,8 @@ static int bad(const struct ts_mode *m, uint64_t row, const char *why, struct ts
     return ts_fail(err, TS_EFORMAT, "%s: chunk of row %" PRIu64 ": %s", m->rows_path, row, why);
 }
 
-/* Fails with a message for missing bytes: the read failed, or the file ends early. */
+/* Called if bytes are missing: fails with a message that the read failed, or that the file ends
+ * early. */
 static int ends_at(FILE *in, const struct ts_mode *m, uint64_t row, struct ts_err *err)
 {
     if (ferror(in))

@@ -5,8 +5,9 @@
 #include <assert.h>
 #include <string.h>
 
-/* A nonzero needs at most a full index for each level and full codes. A block also needs flags,
- * descriptors, bitmaps, bases, and a word of padding for each stream. */
+/* A nonzero needs at most 32 bits for the index at each level below the row, and 32 bits for each
+ * code. A block also needs flags, descriptors, bitmaps, bases, and a word of padding for each
+ * stream. */
 size_t ts_shard_bound(uint32_t order, uint32_t n_codes, uint32_t nnz)
 {
     const size_t leaf = order - 1, n_streams = 2 * leaf + n_codes;
@@ -59,7 +60,8 @@ static uint32_t find_beyond(const uint32_t *entry, uint32_t n, uint64_t limit)
     return p;
 }
 
-/* Checks the decoded block b; *row is the row of the nonzero before it. */
+/* Checks the decoded block b. *row is the row of the last nonzero before it; on return, that of its
+ * own last nonzero. */
 static int check_block(const struct ts_disk_shard *s, const struct ts_block *block, uint32_t order,
                        uint32_t n_codes, const uint64_t n_rows[], uint32_t n_dict, uint32_t b,
                        uint32_t *row, const char *where, struct ts_err *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens a .tsh directory: reads and checks the index, then finds the other files. */
+/* Opens a .tsh directory: reads and checks the index, then opens the other files. */
 #include "format/arrays/dense.h"
 #include "base/files/fd.h"
 #include "format/tensor.h"
@@ -32,8 +32,8 @@ static char *mode_path(const char *dir, uint32_t mode, const char *suffix)
     return path;
 }
 
-/* Whether `path`.building exists: a build is running or was killed. Slashes at the end of path are
- * ignored. */
+/* Whether `path`.building exists, which a build writes that is running or was killed. Slashes at
+ * the end of path are ignored. */
 static int is_building(const char *path, char *building, size_t room)
 {
     struct stat st;
@@ -44,7 +44,7 @@ static int is_building(const char *path, char *building, size_t room)
     return stat(building, &st) == 0;
 }
 
-/* Writes the sentence for what is no directory. */
+/* Writes the message for a path that is not a directory. */
 static int explain_file(const char *path, struct ts_err *err)
 {
     struct stat st;
@@ -65,7 +65,7 @@ static int explain_file(const char *path, struct ts_err *err)
                    path);
 }
 
-/* Whether it is the name of a build that is not finished. */
+/* Whether the path is the name of a build that is not finished. */
 static int is_unfinished(const char *path)
 {
     const size_t n = sizeof TS_BUILDING_SUFFIX - 1;
@@ -179,7 +179,7 @@ done:
     return rc;
 }
 
-/* Whether a file of the tensor has the size that the index gives. */
+/* Fails unless a file of the tensor has the size that the index gives. */
 static int check_size(const char *path, const struct stat *st, uint64_t bytes, struct ts_err *err)
 {
     if (!S_ISREG(st->st_mode))
@@ -192,7 +192,8 @@ static int check_size(const char *path, const struct stat *st, uint64_t bytes, s
     return 0;
 }
 
-/* Opens a file that stays open as long as the tensor; 0 bytes: there is none. */
+/* Opens a file of the tensor and checks its size. It stays open as long as the tensor. bytes 0: the
+ * tensor has no such file. */
 static int open_file(const struct ts_tensor *t, const char *path, uint64_t bytes, int *fd,
                      struct ts_err *err)
 {
@@ -200,13 +201,14 @@ static int open_file(const struct ts_tensor *t, const char *path, uint64_t bytes
     if (bytes == 0)
         return 0;
     *fd = openat(ts_open_dir_fd(t->dir), strrchr(path, '/') + 1,
-                 O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not block */
+                 O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* so that a pipe does not block */
     if (*fd < 0 || fstat(*fd, &st) < 0)
         return ts_fail_errno(err, TS_EIO, "%s", path);
     return check_size(path, &st, bytes, err);
 }
 
-/* The shards are read later. Their file is kept open where there is room for that. */
+/* Opens a mode's file of shards, which are read later. The file is kept open unless the process has
+ * too many open files. */
 static int find_shards(const struct ts_tensor *t, struct ts_mode *m, struct ts_err *err)
 {
     const int rc = open_file(t, m->shards_path, m->disk.shards_bytes, &m->shards_fd, err);

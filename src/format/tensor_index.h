@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tensor_index.h - parses and checks the bytes of NAME.tsh/index.
  *
- * After that, every count, offset and table of the tensor can be trusted: sizes add up, shards
- * follow one another, rows ascend. The bytes of the other files are not read.
+ * After these checks, every count, offset and table of the tensor can be trusted: sizes add up,
+ * shards follow one another, rows ascend. The bytes of the other files are not read.
  *
  *   owner    the caller owns the bytes; dictionary and shard tables are copied into the tensor
  *   units    bytes, nonzeros; modes from 0

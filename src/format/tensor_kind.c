@@ -32,8 +32,8 @@ static open_fn *const openers[TS_N_ARRAYS] = {
     [TS_ARRAY_UNROOTED] = refuse_unrooted,
 };
 
-/* The kind is found with one open and the file is read with another. Whether the name has led to
- * another file since `before`. */
+/* Whether the path leads to another file than `before` now. The file is opened twice, to find its
+ * kind and to read it, and may be replaced in between. */
 static int is_moved(const char *path, const struct ts_file_id *before)
 {
     struct ts_file_id now;
@@ -58,8 +58,8 @@ static int open_index_too(enum ts_array_kind kind, const char *path, struct ts_t
     return rc;
 }
 
-/* Opens the path once. index: reads the index of an array, and opens all else as a directory of
- * shards. */
+/* Opens the path once. index 1: reads the index and the names of an array, too, and opens a path
+ * that is no array as a directory of shards. */
 static int open_once(const char *path, int index, struct ts_tensor **ret, struct ts_err *err)
 {
     struct ts_file_id before;

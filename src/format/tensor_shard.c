@@ -98,7 +98,7 @@ int ts_tensor_read_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shar
         rc = ts_file_read_at(fd, m->shards_path, s->offset, padded(s->stored_bytes), stored, err);
     if (rc == 0)
         rc = ts_tensor_unpack_shard(t, mode, shard, stored, raw, err);
-    if (rc == 0) /* after the hash, so that damage is reported as such */
+    if (rc == 0) /* after the hash, so that a damaged file is reported as damaged */
         rc = check_padding(m, shard, stored, err);
     if (rc == 0)
         rc = ts_tensor_check_shard(t, mode, shard, raw, err);
@@ -145,7 +145,7 @@ int ts_tensor_check_values(const struct ts_tensor *t, const volatile sig_atomic_
 {
     void *raw;
     int rc = 0;
-    if (t->dense != NULL) /* its cells were checked when it was opened */
+    if (t->dense != NULL) /* its cells were checked by the first scan */
         return ts_dense_check_same(t->dense, err);
     if (t->header.value_kind != TS_VALUE_F32 && t->header.value_kind != TS_VALUE_F64 &&
         !ts_tensor_weighted(t))

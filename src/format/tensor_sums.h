@@ -18,7 +18,7 @@
 #include "format/tensor.h"
 
 struct ts_tensor_sums {
-    /* sum over the records of the input, before records of one cell were merged */
+    /* checksum of the nonzeros of the input, before nonzeros of one cell were merged */
     struct ts_cell_sum records;
     struct ts_cell_sum cells;
 };

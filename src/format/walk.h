@@ -32,7 +32,8 @@ void ts_walk_close(struct ts_walk *w); /* a struct of zeros is fine */
 /* Reads shard `shard` of the mode copy into raw, which has room for ts_tensor_raw_bytes. */
 int ts_walk_read(const struct ts_walk *w, uint64_t shard, void *raw, struct ts_err *err);
 
-/* Decodes block b of that shard: indices and values of *n nonzeros, at most TS_BLOCK_NNZ. */
+/* Decodes block b of a shard that ts_walk_read has read: writes the indices and values of its *n
+ * nonzeros, at most TS_BLOCK_NNZ. */
 int ts_walk_block(const struct ts_walk *w, uint64_t shard, const void *raw, uint32_t b, uint32_t *n,
                   uint64_t *index, double *value, struct ts_err *err);
 

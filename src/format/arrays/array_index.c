@@ -39,8 +39,9 @@ static uint64_t ceil_div(uint64_t a, uint64_t b)
     return (a + b - 1) / b;
 }
 
-/* Computes the position from the size of one row of slabs. All slabs of such a row have slab_cols
- * columns except the last, and all rows of slabs have slab_rows rows except the last. */
+/* Computes the position of slab k's first checksum from the number of chunks in a row of slabs. All
+ * slabs of such a row have slab_cols columns except the last, and all rows of slabs have slab_rows
+ * rows except the last. */
 uint64_t ts_array_index_first(const struct ts_dense *d, uint64_t k)
 {
     const uint64_t a_row = ceil_div(d->inner, d->slab_cols), row = k / a_row, at = k % a_row;

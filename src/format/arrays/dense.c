@@ -20,8 +20,8 @@
 #include "base/setting.h"
 #include "format/arrays/array_name.h"
 
-/* Limits for the columns of the matrix. With fewer, a matrix product does not reach the speed of
- * the processor; with more, rows do not stay in its caches. */
+/* Limits for the number of columns of the matrix (dense.h). With fewer columns, a matrix product
+ * does not reach the speed of the processor; with more, rows do not stay in its caches. */
 #define LEAST_INNER 64u
 #define MOST_INNER  8192u
 
@@ -29,7 +29,7 @@
  * they fit in MOST_SLAB_BYTES. */
 #define SLAB_BYTES      (UINT64_C(4) << 20)
 #define SLAB_ROWS       64u
-#define MOST_SLAB_ROWS  4096u /* products keep a row for each row of a slab */
+#define MOST_SLAB_ROWS  4096u /* a product needs memory for each row of a slab */
 #define MOST_SLAB_BYTES (UINT64_C(16) << 20)
 
 /* ---- the shape ---- */
@@ -58,9 +58,9 @@ static int check_shape(const struct ts_dense_array *a, uint64_t *cells, struct t
     return 0;
 }
 
-/* Chooses the modes that form the rows and columns of the matrix. Modes that are adjacent in
- * memory are merged until there are at least LEAST_INNER columns. Of several choices, it takes the
- * one with the fewest rows and columns. */
+/* Chooses which modes form the rows of the matrix, and which its columns. The modes whose indices
+ * change fastest are merged until there are at least LEAST_INNER columns. Of several choices, it
+ * takes the one with the smallest sum of rows and columns. */
 static void choose_rows(struct ts_dense *d)
 {
     const uint32_t n = d->array.order;
@@ -240,7 +240,7 @@ int ts_dense_open(const struct ts_dense_array *array, struct ts_tensor **ret, st
     choose_rows(d);
     choose_slabs(d);
     t->order = t->header.order = array->order;
-    /* unknown until all cells were read */
+    /* these are not known until all cells were read */
     t->header.norm = t->header.value_min = t->header.value_max = NAN;
     t->nnz = t->header.nnz = t->header.input_nnz = cells;
     t->header.value_kind = d->cell_bytes == 8 ? TS_VALUE_F64 : TS_VALUE_F32;

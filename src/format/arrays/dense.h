@@ -50,8 +50,8 @@ enum ts_cell_type {
 
 /* Description of an array, from a file's header, a name or a program. */
 struct ts_dense_array {
-    /* name of the array in messages: the file, a name with its shape, or a name for an array in
-     * memory */
+    /* name of the array in messages: its file, a file's name with type and sizes, or a name for an
+     * array in memory */
     const char *path;
     const char *file;   /* the file with the cells; NULL: `path` */
     const void *memory; /* the cells; NULL: they are in the file */
@@ -85,10 +85,10 @@ struct ts_dense {
     /* Checksums of chunks (array_index.h), with which cells are compared when they are read; or
      * NULL. */
     uint64_t *sum;
-    int summing; /* the checksums are being computed */
+    int summing; /* the checksums are being computed, so cells are not compared with them */
     int fd; /* descriptor of the file, open as long as the tensor; -1: the array is in memory */
     struct stat opened;                /* status of the file at opening; st_nlink 0: not checked */
-    uint64_t n_unknown, first_unknown; /* number of NaN cells; position of the first of them */
+    uint64_t n_unknown, first_unknown; /* number of NaN cells; number of the first one */
 };
 
 /* A rectangle of the matrix: `rows` rows from row `row` on, and `cols` of their columns from `col`
@@ -136,8 +136,9 @@ int ts_cell_coded(const char *code, enum ts_cell_type *ret);
 int ts_cell_is_narrow(enum ts_cell_type type);
 
 /* Returns how many times the MTTKRPs of a sweep read the cells (cpu/dense/dense_product.h): once
- * for all inner modes, and once for each outer mode, or once for all of them if their common
- * products are kept. skipped: bit m is set if mode m needs no MTTKRP. */
+ * for all inner modes, and once for each outer mode. With `kept`, the products that outer modes
+ * have in common are in memory, and the cells are read once for all outer modes. skipped: bit m is
+ * set if mode m needs no MTTKRP. */
 uint32_t ts_dense_passes(const struct ts_dense *d, int kept, uint32_t skipped);
 
 /* Sets *ret to slab k, whose cells are consecutive in memory. ts_dense_slab_at returns its

@@ -145,8 +145,8 @@ static int take_place(const char *path, const struct opened *o, struct ts_dense_
         ret->dim[m] = dim[m];
     for (int m = 0; m < n; m++)
         bytes *= dim[m];
-    /* Without storage, the offset of a dataset is undefined, or is undefined plus the size of a
-     * user block. */
+    /* A dataset to which nothing was written has no bytes in the file. Its offset is then
+     * HADDR_UNDEF, or that plus the size of a user block. */
     offset = o->h.H5Dget_offset(o->set);
     if (offset == HADDR_UNDEF || o->h.H5Dget_storage_size(o->set) == 0)
         return ts_fail(err, TS_EFORMAT,

@@ -39,7 +39,7 @@ static int skip_blanks(struct text *t)
             t->line += c == '\n';
         } while (c != EOF && isspace(c));
         if (c == '/' && (next = getc_unlocked(t->file)) != '/') {
-            ungetc(next, t->file); /* of EOF it does nothing */
+            ungetc(next, t->file); /* does nothing if `next` is EOF */
             return c;
         }
         if (c != '#' && c != '/')

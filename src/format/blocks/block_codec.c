@@ -21,15 +21,15 @@ uint32_t ts_bits_get(const uint32_t *word, uint64_t at, uint32_t width)
     return (uint32_t)(two >> shift) & low_mask(width);
 }
 
-/* A block while it is parsed. Sizes are found first, so that nothing outside the block is read.
- * Lists of flags come after the streams, whose place follows from their lengths; the lengths follow
- * from the number of flags at each level, not from the positions of flags. */
+/* A block while it is parsed. Sizes are found first, so that nothing outside the block is read. The
+ * positions of flags come after the streams in a block. The lengths of the streams follow from the
+ * number of flags at each level alone. */
 struct parse {
     const uint32_t *word, *desc, *bitmap; /* the block, its stream descriptors, its bitmaps */
     uint32_t n_words, leaf, n_streams, n;
-    uint32_t n_set[TS_MAX_ORDER]; /* flags of each level, the implied one included */
+    uint32_t n_set[TS_MAX_ORDER]; /* number of flags of each level, the implied one included */
     uint64_t at;                  /* words parsed so far */
-    uint64_t side_bits;           /* side bits parsed so far */
+    uint64_t side_bits;           /* bits of the side bits (block_codec.h) parsed so far */
 };
 
 static inline uint32_t kind_of(const struct parse *b, uint32_t level)
@@ -123,8 +123,8 @@ static int find_exceptions(struct parse *b, const uint32_t *side, struct ts_pack
     return 0;
 }
 
-/* Reads the flags of a level into *ret. *side_bit: where their positions start in the side bits;
- * it is moved past them. */
+/* Reads the flags of a level into *ret. *side_bit: the first of the side bits that hold positions
+ * of these flags; on return the bit after them. */
 static int read_flags(const struct parse *b, uint32_t level, const uint32_t *bitmap,
                       const uint32_t *side, uint64_t *side_bit, struct ts_flags *ret,
                       struct ts_err *err)
@@ -146,7 +146,7 @@ static int read_flags(const struct parse *b, uint32_t level, const uint32_t *bit
         if ((f.bit[0] & 1) != !is_row)
             return ts_fail(err, TS_EFORMAT, "the flag of the first nonzero is wrong");
     }
-    for (uint32_t i = 0; i < count; i++, *side_bit += 8) { /* count is 0 for kinds without a list */
+    for (uint32_t i = 0; i < count; i++, *side_bit += 8) { /* count: 0 for kinds without a list */
         const uint32_t p = ts_bits_get(side, *side_bit, 8);
         if (p <= last || p >= b->n)
             return ts_fail(err, TS_EFORMAT, "flag positions do not ascend inside the block");
@@ -238,8 +238,8 @@ void ts_packed_decode(const struct ts_packed *s, const uint32_t *side, uint32_t 
     const uint8_t *byte = (const uint8_t *)s->word;
     const uint32_t n = s->n, width = s->width, base = s->base, mask = low_mask(width);
     const uint32_t n_bytes = (n * width + 31) / 32 * 4;
-    /* An entry has at most 8 bytes from its first byte on. For the last entries, these 8 bytes may
-     * extend beyond the stream. */
+    /* The first loop reads 8 bytes from the first byte of an entry on. For the last entries, these
+     * 8 bytes may extend beyond the stream, so another loop reads them. */
     const uint32_t whole = width == 0 || n_bytes < 8 ? 0 : 8 * (n_bytes - 8) / width;
     const uint32_t n_fast = whole < n ? whole : n;
     for (uint32_t i = 0, bit = 0; i < n_fast; i++, bit += width) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* block_codec.h - the unit of packing: up to 256 nonzeros of one mode copy in 32-bit words.
+/* block_codec.h - packs and unpacks a block: up to 256 nonzeros of one mode copy in 32-bit words.
  *
  * The nonzeros of a mode copy are sorted by level 0 (the row), then level 1, up to the leaf, which
  * is level L = order - 1. They form a compressed sparse fibre tree (Smith and Karypis,
@@ -85,13 +85,13 @@ struct ts_block_parts {
  * from n_codes on. */
 struct ts_block {
     uint32_t n;
-    /* level[0] holds the row plus the first_row of the call */
+    /* level[0]: row in the block plus first_row of ts_block_decode */
     uint32_t level[TS_MAX_ORDER][TS_BLOCK_NNZ];
     uint32_t code[2][TS_BLOCK_NNZ];
 };
 
-/* Returns the codes of a nonzero without a weight, by ts_value_kind: 0, 1 or 2. ts_header_codes
- * also counts weights. */
+/* Returns how many 32-bit codes (0, 1 or 2) a value of this ts_value_kind has. ts_header_codes also
+ * counts the code of a weight. */
 static inline uint32_t ts_value_codes(uint32_t kind)
 {
     return kind == TS_VALUE_CONST ? 0 : kind == TS_VALUE_F64 ? 2 : 1;
@@ -114,7 +114,8 @@ int ts_block_parse(const uint32_t *word, uint32_t n_words, uint32_t order, uint3
                    uint32_t n_codes, struct ts_block_parts *ret, struct ts_err *err);
 
 /* Checks the padding of a parsed block: bits that no part uses must be zero, and a stream without
- * entries must have a descriptor of zeros. No result depends on them. Returns 0 or TS_EFORMAT. */
+ * entries must have a descriptor of zeros. No result depends on these bits. Returns 0 or
+ * TS_EFORMAT. */
 int ts_block_check_padding(const uint32_t *word, const struct ts_block_parts *parts,
                            struct ts_err *err);
 
@@ -124,8 +125,8 @@ void ts_packed_decode(const struct ts_packed *s, const uint32_t *side, uint32_t 
 /* Decodes a whole block with the reference decoder. first_row is added to level 0. */
 void ts_block_decode(const struct ts_block_parts *parts, uint32_t first_row, struct ts_block *ret);
 
-/* Whether every value of a decoded block is finite; value_kind is a ts_value_kind. No builder
- * writes other values, but a shard with a correct hash may hold them. */
+/* Whether every value of a decoded block is finite; value_kind is a ts_value_kind. Builds write
+ * finite values only, but a file from elsewhere may have others and a correct hash. */
 int ts_block_finite(const struct ts_block *b, uint32_t value_kind);
 
 /* ts_weight_of_code returns the weight that a nonzero's second code holds. ts_block_weights

@@ -208,7 +208,7 @@ INLINE void append_bits(const uint64_t *part, uint32_t n, uint32_t width, uint32
         memcpy(byte, &pending, 8);
         n_pending += width;
         byte += n_pending >> 3;
-        pending >>= n_pending & 56; /* removes the bytes that are stored whole */
+        pending >>= n_pending & 56; /* removes the whole bytes, which are stored */
         n_pending &= 7;
     }
     memcpy(byte, &pending, 8);
@@ -254,7 +254,7 @@ INLINE void pack_side(const struct stream_plan *s, struct bit_writer *w)
     put_bits(w, s->base, bit_length(s->base));
     if (s->n_exc == 0)
         return;
-    for (uint32_t i = 0; n < s->n_exc; i++) { /* without a branch: exceptions are unpredictable */
+    for (uint32_t i = 0; n < s->n_exc; i++) { /* no branch, as exceptions are unpredictable */
         pos[n] = i;
         n += s->value[i] - s->base > limit;
     }
@@ -397,8 +397,8 @@ uint32_t ts_block_encode_plain(uint32_t order, uint32_t n, const uint32_t *const
 }
 
 #if defined(__x86_64__)
-/* The encoder for AVX2 and BMI2. Without BMI2 a shift by a variable takes three instructions;
- * minimum, maximum and the joining of neighbours gain from wide vectors. */
+/* The encoder for AVX2 and BMI2. Without BMI2 a shift by a variable takes three instructions; AVX2
+ * makes the loops faster that find minimum and maximum, and that join neighbours. */
 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt"))) static uint32_t
 encode_avx2(uint32_t order, uint32_t n, const uint32_t *const level[], uint32_t n_codes,
             const uint32_t *const code[], uint32_t *out)

@@ -37,9 +37,9 @@ struct ts_unpacked {
     uint32_t n;        /* nonzeros */
     uint32_t row;      /* row of the first nonzero */
     uint32_t n_starts; /* number of rows that start after the first nonzero */
-    int shared;        /* idx is indexed by fibre (see there); only for orders above 3 */
-    uint32_t n_fibres; /* number of fibres; set when shared */
-    /* positions of those starts: ascending, never 0 */
+    int shared;        /* 1: idx has an entry per fibre (see idx); only for orders above 3 */
+    uint32_t n_fibres; /* number of fibres; set if `shared` is */
+    /* positions of the first nonzeros of these n_starts rows: ascending, never 0 */
     uint16_t start[TS_BLOCK_NNZ + TS_UNPACK_SLACK];
     union {
         float f[TS_BLOCK_NNZ + TS_UNPACK_SLACK];
@@ -51,8 +51,9 @@ struct ts_unpacked {
     float weight[TS_BLOCK_NNZ + TS_UNPACK_SLACK]; /* set if nonzeros have weights */
 };
 
-/* Whether computing once per fibre saves time. It costs a store and a load of a row for each
- * fibre, and saves the products of the rows above the leaf for all other nonzeros of the fibre. */
+/* Whether kernels save time if they compute the product of the rows above the leaf once per fibre.
+ * It costs a store and a load of a row for each fibre, and saves this product for all nonzeros of
+ * the fibre but one. */
 static inline int ts_unpack_shares(uint32_t order, uint32_t n, uint32_t n_fibres)
 {
     return order > 3 && 3 * n_fibres <= 2 * n;

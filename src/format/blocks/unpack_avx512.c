@@ -3,8 +3,9 @@
  *
  * It unpacks 16 entries at a time. Entry i of a group of 16 starts at bit i * width, so word i *
  * width / 32 and the one after it hold it: two permutations of 16 loaded words and a shift give 16
- * entries. Groups start at whole bytes, 2 * width apart. Positions become indices by prefix sums
- * that restart where a flag is set, which take four masked shifts and adds for 16 nonzeros. */
+ * entries. Groups start at whole bytes, 2 * width apart. Differences become indices by prefix sums
+ * that restart at absolute entries (block_codec.h), which take four masked shifts and adds for 16
+ * nonzeros. */
 #include "format/blocks/unpack.h"
 
 #ifdef __x86_64__
@@ -47,7 +48,8 @@ static inline void unpack_stream(const struct ts_packed *s, const uint8_t *side,
         add_exceptions(s, side, out);
 }
 
-/* Collects the bits of `from` at the positions of the set bits of `at`, packed. */
+/* Collects the bits of `from` at the positions at which `at` has a 1, and writes them one after
+ * another. */
 static inline void extract_flags(const struct ts_flags *from, const struct ts_flags *at,
                                  struct ts_flags *ret)
 {
@@ -72,14 +74,14 @@ static inline void merge(const struct ts_flags *restart, uint32_t n, const uint3
     for (uint32_t k = 0; 64 * k < n; k++) {
         const uint32_t end = n < 64 * k + 64 ? n : 64 * k + 64;
         const uint64_t used = end % 64 == 0 ? UINT64_MAX : (UINT64_C(1) << end % 64) - 1;
-        /* every entry restarts, as for leaves of short fibres */
+        /* every entry is absolute, as it is at the leaf level of short fibres */
         if ((~restart->bit[k] & used) == 0) {
             for (uint32_t i = 64 * k; i < end; i += 16, abs += 16)
                 _mm512_storeu_si512(out + i, _mm512_loadu_si512(abs));
             carry = _mm512_set1_epi32((int)out[end - 1]);
             continue;
         }
-        /* no entry restarts: prefix sums from the last entry before */
+        /* no entry is absolute: prefix sums that begin with the last entry of the 64 before */
         if ((restart->bit[k] & used) == 0) {
             for (uint32_t i = 64 * k; i < end; i += 16, delta += 16) {
                 __m512i v = _mm512_loadu_si512(delta);

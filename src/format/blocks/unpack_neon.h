@@ -20,7 +20,8 @@ struct neon_four {
     int32x4_t shift;
 };
 
-/* Returns these for four entries, the first of which begins at bit `bit` (0..7). */
+/* Returns byte positions and shifts of four entries, the first of which begins at bit `bit`
+ * (0..7). */
 static inline struct neon_four neon_four_at(uint32_t bit, uint32_t width)
 {
     static const uint32_t iota[] = { 0, 1, 2, 3 };

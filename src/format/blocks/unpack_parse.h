@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* unpack_parse.h - parses a block without checks, for the decoders of every instruction set.
  *
- * ts_block_parse does the same for untrusted blocks, but takes as long as a kernel takes to
- * compute. */
+ * ts_block_parse does the same for untrusted blocks with checks, which take as long as a kernel
+ * takes to compute. */
 #ifndef TS_FORMAT_UNPACK_PARSE_H
 #define TS_FORMAT_UNPACK_PARSE_H
 
@@ -10,9 +10,9 @@
 
 #include "format/blocks/unpack.h"
 
-/* The parts of a block. stream[2l - 2] and [2l - 1] are the `abs` and `delta` streams of level l;
- * the streams of codes follow. n_set[l] counts the flags of level l, including position 0 at every
- * level. */
+/* The parts of a block (block_codec.h). stream[2l - 2] and [2l - 1] are the `abs` and `delta`
+ * streams of level l; the streams of codes follow. n_set[l] counts the flags of level l, including
+ * position 0 at every level. */
 struct parse {
     /* the side bits; the flag positions of all levels come first, a byte each */
     const uint8_t *side;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* unpack_scalar.h - the decoder without vector instructions other than unpack_neon.h.
- * unpack_portable.c and unpack_avx2.c include it and compile it for their machines. Only the kinds
- * of streams and flags are branched on; loops over entries have no branches that depend on data. */
+ * unpack_portable.c and unpack_avx2.c include it and compile it for their machines. Code branches
+ * only on the kinds of streams and flags; loops over entries have no branches that depend on
+ * data. */
 #include "format/blocks/unpack_parse.h"
 
 #ifdef __aarch64__
@@ -29,7 +30,8 @@ static inline void unpack_stream(const struct ts_packed *s, const uint8_t *side,
             parse_bits(side, s->high_bit + i * s->exc_width, s->exc_width) << s->width;
 }
 
-/* Computes the indices at level l of the nonzeros at which `keep` is set, packed. */
+/* Computes the indices at level l of the nonzeros at which `keep` has a 1, and writes them to out
+ * one after another. */
 static inline void unpack_level(const struct parse *p, uint32_t l, uint32_t n,
                                 const struct ts_flags *keep, uint32_t *out)
 {
@@ -37,7 +39,7 @@ static inline void unpack_level(const struct parse *p, uint32_t l, uint32_t n,
     uint32_t index = 0, ia = 0, id = 0, kept = 0;
     unpack_stream(&p->stream[2 * l - 2], p->side, abs);
     unpack_stream(&p->stream[2 * l - 1], p->side, delta);
-    /* read by the loop, but not used */
+    /* the loop reads one entry after the last, but does not use it */
     abs[p->stream[2 * l - 2].n] = delta[p->stream[2 * l - 1].n] = 0;
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t restart = flag_at(&p->flags[l - 1], i);
