@@ -22,14 +22,15 @@
 #define PIECE    (UINT64_C(1) << 30) /* bytes of one message */
 #define TAG_MOVE 1
 #define TAG_DEAL 3
-/* a rank that fails or stops sends this to all other ranks, whose next collective may be far off */
+/* a rank that fails or stops sends a message with this tag to all others, which may be far from
+ * their next collective call */
 #define TAG_LEAVE 2
 
 struct mpi_ranks {
     struct ts_comm comm; /* must be the first member: of() casts a ts_comm to this struct */
     MPI_Comm all, leave, host;
     struct ts_heartbeat *heartbeat; /* or NULL */
-    atomic_int left;                /* with a heartbeat: 1 once a message TAG_LEAVE has arrived */
+    atomic_int left;                /* with a heartbeat: 1 after a message TAG_LEAVE arrived */
     int *count, *place;             /* n */
     int *rc;                        /* n */
     uint32_t *machine;              /* n */
@@ -175,10 +176,10 @@ static int add_pieces(struct mpi_ranks *m, int sends, int tag, char *bytes, uint
     return rc;
 }
 
-/* Starts sends before receives. With receives first, a rank that arrives late would answer the
- * other rank's message before it announces its own. The other rank would then start its send, and
- * its answer would wait in the connection behind that data, so the two messages would travel one
- * after the other. */
+/* Starts sends before receives, so that two ranks send to each other at the same time. With
+ * receives first, a rank that arrives late would answer the other rank's message before it
+ * announces its own. The other rank would then send its data, and its answer would wait behind
+ * these data in the connection. So the two messages would travel one after the other. */
 static int move(struct ts_comm *c, void *buffer, const struct ts_comm_move *move, uint32_t n,
                 struct ts_err *err)
 {
@@ -200,7 +201,7 @@ static int move(struct ts_comm *c, void *buffer, const struct ts_comm_move *move
 static int gather(struct ts_comm *c, void *buffer, const uint64_t *first, struct ts_err *err)
 {
     struct mpi_ranks *m = of(c);
-    if (c->n == 2) { /* `move` starts with sends, but MPI_Allgatherv would start with receives */
+    if (c->n == 2) { /* `move` sends both ways at the same time, MPI_Allgatherv does not */
         const struct ts_comm_move both[2] = { { 0, 1, first[0], first[1] },
                                               { 1, 0, first[1], first[2] } };
         return move(c, buffer, both, 2, err);
@@ -230,7 +231,7 @@ static int deal(struct ts_comm *c, const void *send, const uint64_t *send_first,
     const uint32_t own = c->rank;
     int rc = 0;
     m->n_requests = 0;
-    for (uint32_t i = 1; i < c->n && rc == 0; i++) { /* each rank begins with another receiver */
+    for (uint32_t i = 1; i < c->n && rc == 0; i++) { /* each rank sends to another rank first */
         const uint32_t to = (own + i) % c->n;
         rc = add_pieces(m, 1, TAG_DEAL, (char *)(uintptr_t)send + send_first[to],
                         send_first[to + 1] - send_first[to], to, err);
@@ -325,9 +326,9 @@ static int open_shared(struct mpi_ranks *m, uint64_t size)
     return is_file(path, &place, size) ? open(path, O_RDWR | O_CLOEXEC) : -1;
 }
 
-/* Each rank writes its part first, so the kernel places that part on the NUMA node of the rank.
- * Then it asks for huge pages, which few machines give to such a mapping by default. If the kernel
- * refuses, access is slower. */
+/* Each rank of the machine is the first to write its part of the shared memory, so the kernel
+ * places that part on the NUMA node of the rank. Then it asks for huge pages, which few machines
+ * give to a shared file by default. If the kernel refuses, access is slower. */
 static void touch_part(const struct ts_comm *c, char *memory, uint64_t size)
 {
     const uint64_t n = size / HUGE, begin = n * c->place / c->beside * HUGE;
@@ -351,7 +352,7 @@ static int share(struct ts_comm *c, uint64_t bytes, void **ret, struct ts_err *e
     memory = fd >= 0 ? map_shared(fd, size) : NULL;
     has = memory != NULL;
     MPI_Allreduce(&has, &all_have, 1, MPI_INT, MPI_MIN,
-                  m->all); /* file descriptors may be closed once all ranks have opened the file */
+                  m->all); /* all ranks have opened the file now, so descriptors may be closed */
     if (fd >= 0)
         close(fd);
     if (!all_have) {
@@ -370,11 +371,11 @@ static void unshare(struct ts_comm *c, void *memory, uint64_t bytes)
     munmap(memory, shared_bytes(bytes + 1));
 }
 
-/* ---- from first to last ---- */
+/* ---- opening and closing ---- */
 
-/* MPI_Finalize ends with short messages to the launcher. TCP would hold the last one back for 40
- * ms, until the earlier ones are acknowledged. This sets TCP_NODELAY on all connections of the
- * process, which are those of MPI. */
+/* MPI_Finalize sends short messages to the launcher at its end. TCP would hold the last message
+ * back for 40 ms, until the earlier ones are acknowledged. This sets TCP_NODELAY on all connections
+ * of the process, which are those of MPI. */
 static void send_at_once(void)
 {
     DIR *all = opendir("/proc/self/fd");

@@ -30,7 +30,7 @@ struct ts_heartbeat {
     MPI_Comm comm;
     const char *name;
     int rank, n, before, next;
-    /* number of beats sent without one received after which the rank before counts as gone */
+    /* the rank before counts as gone after so many beats were sent without one received */
     uint32_t patience;
     int say;          /* duplicate of standard error, in case the program redirects its own */
     char *hosts;      /* names of hosts: n x HOST characters */
@@ -41,7 +41,7 @@ struct ts_heartbeat {
     void *ctx;
     pthread_t thread, watcher;
     atomic_flag
-        ends; /* set by the thread that reports a lost rank first: the other one stays silent */
+        ends; /* set by the thread that reports a lost rank first; the other thread stays silent */
     atomic_int stops;
     pthread_mutex_t lock;
     pthread_cond_t stop; /* signalled when `stops` was set */
@@ -64,8 +64,8 @@ static void end_as_told(void)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* Receives what the rank before has sent since the last call. Returns 0 for nothing, 1 for beats, 2
- * for its last message (TAG_END). */
+/* Receives the messages that the rank before has sent since the last call. Returns 0 if there were
+ * none, 1 for beats, and 2 for its last message (TAG_END). */
 static int listen_before(const struct ts_heartbeat *h)
 {
     int heard = 0;
@@ -91,7 +91,7 @@ static void rest(uint64_t ns)
     nanosleep(&t, NULL);
 }
 
-/* Sleeps for ns nanoseconds, or until `stops` is set, so that no rank is delayed at its end. */
+/* Sleeps for ns nanoseconds, or until `stops` is set, so that the program's end is not delayed. */
 static void rest_unless_stopped(struct ts_heartbeat *h, uint64_t ns)
 {
     struct timespec until;
@@ -121,8 +121,8 @@ static void wait_for_reader(int fd)
 }
 
 /* Tells all other ranks that the rank before is gone, since the launcher of another machine may not
- * learn of MPI_Abort. It waits 100 ms at most: messages that MPI cannot send are left to the end of
- * the process. */
+ * learn of MPI_Abort. It waits 100 ms at most: messages that MPI cannot send by then are lost when
+ * the process ends. */
 static void tell_gone(const struct ts_heartbeat *h)
 {
     static const char byte = 0;
@@ -213,8 +213,8 @@ static void end_if_told(const struct ts_heartbeat *h)
         end_as_told();
 }
 
-/* Whether the last beat was sent. Some MPIs cannot start another send while the network is gone,
- * and this thread must not wait for a send. */
+/* Whether MPI has sent the last beat. If the network is gone, some MPIs block in another send, and
+ * this thread must not be blocked. */
 static int was_sent(struct ts_heartbeat *h)
 {
     MPI_Status status;

@@ -5,13 +5,14 @@
  * A thread of each rank sends a byte to the next rank twice a second, and listens to the rank
  * before. If the rank before is silent for too long, a message that names it goes to the standard
  * error that the process was started with, and the launcher ends all ranks. A launcher detects
- * ranks that die, but not ranks that are stopped: the others would wait for ever. Only beats that
- * were sent on time count as waiting, so a job that is suspended as a whole can continue later.
+ * ranks that die, but not ranks that are stopped: the others would wait for ever. Only time in
+ * which this rank sends its own beats counts as silence, so a job that is suspended as a whole can
+ * continue later.
  *
  * Another thread asks the kernel whether machines at the other end of TCP connections answer
- * (mpi/wire.h): a thread that waits in MPI may block the beats. If a machine is gone, the launcher
- * waits for it. So the processes of the launcher on this machine are killed a second later
- * (mpi/launcher.h).
+ * (mpi/wire.h): a thread that waits in MPI may block the thread that sends the beats. If a machine
+ * is gone, the launcher waits for it. So the processes of the launcher on this machine are killed a
+ * second later (mpi/launcher.h).
  *
  * Before the first beat, ranks wait for each other in MPI, which does not report a missing rank. So
  * a thread measures the time until all ranks have started.
@@ -38,12 +39,12 @@ void ts_heartbeat_before(const char *name);
 #define TS_HEARTBEAT_SECONDS 7
 
 /* Starts the heartbeat; collective. name: the name of the program, which must stay valid. level:
- * the thread support that MPI_Init_thread has granted. look: called by the thread of the beats,
- * some twenty times a second. */
+ * the thread support that MPI_Init_thread has granted. look: a function that the thread of the
+ * beats calls some twenty times a second. */
 struct ts_heartbeat *ts_heartbeat_start(const char *name, int level, void (*look)(void *ctx),
                                         void *ctx);
 
-/* Stops the heartbeat once the rank before has stopped too; collective. h may be NULL. */
+/* Stops the heartbeat after the rank before has stopped its own; collective. h may be NULL. */
 void ts_heartbeat_stop(struct ts_heartbeat *h);
 
 #endif

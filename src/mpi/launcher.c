@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The helper process that outlives its rank. Between fork and _exit it calls only functions that
- * are safe there. */
+/* Starts the helper process, which outlives its rank. Between fork and _exit it calls only
+ * functions that are safe in the child of a program with several threads. */
 #include "mpi/launcher.h"
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #define MOST   2  /* most launchers of a rank: a launcher and its proxy */
 #define CLIMBS 32 /* most ancestors of the rank that are examined */
 #define STAT   512
-#define BELOW  4096          /* most processes that launchers have started on this machine */
+#define BELOW  4096          /* most processes in the list of those to kill */
 #define HELPER "tstream-end" /* the name of the processes that end others */
 
 struct process {
@@ -130,7 +130,7 @@ static void close_files(void)
         close(fd);
 }
 
-/* ---- what a launcher has started on this machine ---- */
+/* ---- processes that a launcher has started on this machine ---- */
 
 /* the launchers, followed by all their descendants on this machine that were found */
 static struct process below[BELOW];

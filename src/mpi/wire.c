@@ -18,8 +18,8 @@ static int is_tcp(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &n) == 0 && protocol == IPPROTO_TCP;
 }
 
-/* Turns on keepalive probes, one a second. Without them, an idle connection does not notice that
- * the other end is gone. */
+/* Turns on keepalive probes of the kernel, one a second. Without them, an idle connection does not
+ * notice that the other end is gone. */
 static void let_ask(int fd)
 {
     static const int on = 1, seconds = 1;
@@ -33,8 +33,8 @@ static void let_ask(int fd)
     (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 }
 
-/* Returns for how many milliseconds the other end of fd has acknowledged nothing, if it was asked
- * and the time is at least ms; otherwise 0. */
+/* Returns for how many milliseconds the other end of fd has acknowledged nothing, if data or probes
+ * were sent to it and the time is at least ms; otherwise 0. */
 static uint32_t silent_ms(int fd, uint32_t ms)
 {
     struct tcp_info now;

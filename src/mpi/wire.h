@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* wire.h - for how long the machine at the other end of a TCP connection has not answered.
  *
- * The kernel is asked instead of MPI, where a thread that waits for a message may block all others.
- * The kernel of a machine acknowledges what arrives even if the process there is stopped.
+ * The kernel is asked instead of MPI, because in MPI a thread that waits for a message may block
+ * all other threads. The kernel of a machine acknowledges what arrives even if the process there is
+ * stopped.
  */
 #ifndef TS_MPI_WIRE_H
 #define TS_MPI_WIRE_H
