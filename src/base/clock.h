@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Nanoseconds since some moment before the program started. */
+/* Returns the nanoseconds since some moment before the program started. */
 static inline uint64_t ts_clock_ns(void)
 {
     struct timespec t;
@@ -14,7 +14,8 @@ static inline uint64_t ts_clock_ns(void)
     return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
 }
 
-/* CPU time of the calling thread: other work on the machine does not change it. */
+/* Returns the CPU time of the calling thread in nanoseconds, which other work on the machine does
+ * not change. */
 static inline uint64_t ts_clock_thread_ns(void)
 {
     struct timespec t;

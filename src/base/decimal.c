@@ -36,7 +36,7 @@ static inline uint32_t n_digits(uint64_t x)
     }
 }
 
-/* Writes eight digits of x, as independent pairs. */
+/* Writes the eight digits of x in pairs, which the processor computes at the same time. */
 static inline void put_8_digits(char *to, uint32_t x)
 {
     const uint32_t high = x / 10000, low = x % 10000;
@@ -186,8 +186,9 @@ static int scale(double x, int is_single, int digits, struct scaled *ret)
 
 #define SLACK 4u /* upper bound of the error from rounding down */
 
-/* Finds the multiple of `unit` that is nearest to s. Returns 1 and *ret if it is between the
- * middles to the neighbours of s, 0 if it does not, -1 if rounding errors would decide. */
+/* Finds the multiple of `unit` that is nearest to s. Returns 1 and *ret if the multiple reads back
+ * as s, that is, if it lies between the midpoints from s to its two neighbours among the floats.
+ * Returns 0 if it does not, and -1 if rounding errors would decide. */
 static inline int nearest_multiple(const struct scaled *s, uint64_t unit, struct decimal *ret)
 {
     const uint64_t whole = (uint64_t)(s->x >> 64), left = whole % unit;
@@ -202,9 +203,9 @@ static inline int nearest_multiple(const struct scaled *s, uint64_t unit, struct
 }
 
 /* Finds the shortest decimal of x > 0: a multiple of the largest possible power of ten between the
- * middles to the neighbours of x. The middles are at most 44 apart, for float32 at most 239. So
- * multiples of 100 or 1000 include those of larger powers, whose zeros are dropped later. Returns 0
- * if rounding errors would decide. */
+ * midpoints from x to its neighbours among the floats. These midpoints are at most 44 apart, for
+ * float32 at most 239. So multiples of 100 or 1000 include those of larger powers, whose zeros are
+ * dropped later. Returns 0 if rounding errors would decide. */
 static int shortest_scaled(double x, int is_single, struct decimal *ret)
 {
     struct scaled s;
@@ -220,8 +221,8 @@ static int shortest_scaled(double x, int is_single, struct decimal *ret)
     return rc == 1;
 }
 
-/* Whether q, which is within one rounding of a decimal, is near the middle between two neighbouring
- * float32 values: then the decimal itself may round to the other one. */
+/* Whether q, a decimal rounded to float64, is near the midpoint of two neighbouring float32 values.
+ * Then the decimal itself may round to the other one of the two. */
 static int near_middle(double q)
 {
     const uint64_t mask = (UINT64_C(1) << 29) - 1, middle = UINT64_C(1) << 28;

@@ -19,9 +19,9 @@ enum ts_code {
     TS_EIO = -2,     /* a system call on a file failed */
     TS_EFORMAT = -3, /* input is not valid: text, shard, factor file */
     TS_ECUDA = -4,   /* a CUDA or NCCL call failed */
-    TS_ELIMIT = -5,  /* well-formed, but beyond what this program can do */
-    TS_EBUSY = -6,   /* another process holds it, or it exists and must not be replaced */
-    TS_EARG = -7,    /* the caller's request makes no sense (tools: exit code 2 or 1 as fits) */
+    TS_ELIMIT = -5,  /* the input is well-formed, but beyond the limits of this program */
+    TS_EBUSY = -6,   /* another process uses a file, or it exists and must not be replaced */
+    TS_EARG = -7,    /* the caller's request makes no sense (tools exit with code 1 or 2) */
     TS_ESTOP = -8,   /* the user asked to stop (SIGINT, SIGTERM) */
 };
 

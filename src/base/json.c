@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* JSON, one object a line. */
+/* Writes JSON, one object on each line. */
 #include "base/json.h"
 
 #include <assert.h>

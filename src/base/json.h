@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* json.h - JSON, one object a line.
+/* json.h - writes JSON, one object on each line.
  *
  * An object is opened, filled and closed; the outermost close ends the line. In an array the key is
  * NULL. Doubles are written with all digits, or as null if they are not finite. ferror reports
@@ -42,8 +42,8 @@ void ts_json_close(struct ts_json *j);
 #define TS_JSON_SEAL         ",\"file_checksum\":\"" /* then 16 digits, "}" and a newline */
 void ts_json_seal(struct ts_json *j, char *const *text, const size_t *n);
 
-/* Returns the text of a whole object with these members added: n bytes, to be freed; NULL: out of
- * memory. */
+/* Returns the text of a whole object with the two members added: *n bytes, to be freed; NULL: out
+ * of memory. */
 char *ts_json_sealed(const char *object, size_t *n);
 
 /* Writes a time such as "2026-11-22T03:30:00+01:00", in local time; null, or "", if it is not

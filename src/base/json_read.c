@@ -179,7 +179,7 @@ static int parse_members(struct parser *p, struct ts_json_value *v, char close, 
 static int parse_value(struct parser *p, const char *key, uint32_t depth,
                        struct ts_json_value **ret)
 {
-    struct ts_json_value *v = &p->value[p->used++]; /* count_values has counted enough */
+    struct ts_json_value *v = &p->value[p->used++]; /* count_values has made room for all */
     v->key = key;
     *ret = v;
     skip_blanks(p);
@@ -358,7 +358,8 @@ int ts_json_check(const char *path, const void *bytes, size_t n, struct ts_err *
 void ts_json_free(struct ts_json_doc *d)
 {
     const size_t n = d->value == NULL ? 0 : count_values(d->raw, d->bytes);
-    /* the text of a word was allocated, that of a string is part of the file's */
+    /* the text of a number, true, false or null was allocated; that of a string is part of
+     * d->text */
     for (size_t i = 0; i < n; i++)
         if (d->value[i].kind == TS_JSON_NUMBER || d->value[i].kind == TS_JSON_BOOL ||
             d->value[i].kind == TS_JSON_NULL)

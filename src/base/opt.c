@@ -270,14 +270,14 @@ int ts_opt_set(const struct ts_opt *opt, void *args, const char *text, struct ts
 {
     struct ts_opt_list *list;
     int i;
-    if (opt->type != TS_OPT_FLAG && *text == '\0') /* as from --out "$DIR" if DIR is not set */
+    if (opt->type != TS_OPT_FLAG && *text == '\0') /* as with --out "$DIR" if DIR is not set */
         return ts_fail(err, TS_EARG, "option '--%s': its value is empty", opt->name);
     switch (opt->type) {
     case TS_OPT_FLAG:
         *(int *)at(opt, args) = 1;
         return 0;
     case TS_OPT_STRING:
-    case TS_OPT_MODES: /* names are checked later, when the tensor is known */
+    case TS_OPT_MODES: /* names of modes are checked later, when the tensor is open */
         *(const char **)at(opt, args) = text;
         return 0;
     case TS_OPT_CHOICE:
@@ -329,7 +329,7 @@ void ts_opt_defaults(const struct ts_cmd *cmd, void *args)
         clear(o, args);
         if (o->def != NULL && o->type != TS_OPT_FLAG)
             (void)ts_opt_set(o, args, o->def,
-                             NULL); /* check_opt and check_options parse every default */
+                             NULL); /* tests parse every default, so this does not fail */
     }
 }
 

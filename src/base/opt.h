@@ -85,7 +85,7 @@ struct ts_cmd {
 /* Sets every option of the table to its default. */
 void ts_opt_defaults(const struct ts_cmd *cmd, void *args);
 
-/* Finds an option by its own or its second name, which has `len` bytes. NULL: not found. */
+/* Finds an option by its name or an alias of it, which has `len` bytes. NULL: not found. */
 const struct ts_opt *ts_opt_named(const struct ts_cmd *cmd, const char *name, size_t len);
 
 /* Returns the option with the name that help shows: that of its alias if its own name is old. */
@@ -106,7 +106,8 @@ int ts_opt_parse(const struct ts_cmd *cmd, int argc, char **argv, void *args, ui
 void ts_opt_help(const struct ts_cmd *cmd, FILE *to);
 
 /* Writes -h: usage, the options of cmd->brief with the first sentence of each, the first example,
- * and where to find the rest. Without a brief, it writes the same as --help. */
+ * and where the other options are explained. If cmd->brief is NULL, it writes the same as
+ * --help. */
 void ts_opt_brief(const struct ts_cmd *cmd, FILE *to);
 
 /* Writes the sections of the manual page that come from the table: SYNOPSIS, DESCRIPTION, OPTIONS

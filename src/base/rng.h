@@ -21,14 +21,14 @@ TS_ANYWHERE static inline uint64_t ts_mix(uint64_t z)
     return z ^ (z >> 31);
 }
 
-/* 53 random bits as a double in [0, 1). */
+/* Returns the upper 53 bits of z as a double in [0, 1). */
 TS_ANYWHERE static inline double ts_unit(uint64_t z)
 {
     return (double)(z >> 11) * 0x1p-53;
 }
 
-/* ts_permute returns the place of number i of n (0 <= i < n) in a permutation given by the key, and
- * ts_permute_back, its inverse, the number at a place. n is at most 2^62. */
+/* ts_permute returns the position of number i (0 <= i < n) in a permutation of 0 .. n-1 given by
+ * the key. ts_permute_back, its inverse, returns the number at position i. n is at most 2^62. */
 TS_ANYWHERE static inline uint32_t ts_permute_half(uint64_t n)
 {
     uint32_t half = 1;
@@ -69,8 +69,8 @@ TS_ANYWHERE static inline uint64_t ts_permute_back(uint64_t i, uint64_t n, uint6
     return i;
 }
 
-/* Initial factor entry A_mode(row, col) for --init random: uniform in [0, 1). row is the index of
- * the slice in the input (from 0), not its compact number. */
+/* Returns entry (row, col) of a mode's factor for --init random: uniform in [0, 1). row is the
+ * index of the slice in the input (from 0), not its compact number. */
 static inline double ts_init_entry(uint64_t seed, uint32_t mode, uint64_t row, uint32_t col)
 {
     return ts_unit(ts_mix(ts_mix(ts_mix(seed + mode) + row) + col));

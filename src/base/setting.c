@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The names of settings, and the replacement of marks for them in messages. */
+/* Has the names of settings, and replaces marks in messages by these names. */
 #include "base/setting.h"
 
 #include <inttypes.h>

@@ -26,21 +26,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The character around marks. A mark that setting.c does not know is not changed, as it is part of
- * a path or of a text that was read. */
+/* The character before and after each mark. Text between such characters that is no mark of
+ * setting.c is not changed, since it may be part of a path or of a text that was read. */
 #define TS_SET_MARK   '\x1f'
 #define TS_SET_(name) "\x1f" name "\x1f"
 
-/* The number of a mode, component or row: a conversion that prints it from 1. */
+/* Marks the number of a mode, component or row in a message. `conversion` prints it, counted from
+ * 1. */
 #define TS_NTH(conversion) "\x1f#" conversion "\x1f"
 #define TS_NTH_MODE        "mode " TS_NTH("%u")
 #define TS_NTH_COMPONENT   "component " TS_NTH("%u")
 #define TS_NTH_COLUMN      "column " TS_NTH("%u")
 #define TS_NTH_INDEX       TS_NTH("%" PRIu64)
-#define TS_NTH_COUNTED     "counted from " TS_NTH("1") /* follows such numbers */
+#define TS_NTH_COUNTED     "counted from " TS_NTH("1") /* says from where such numbers count */
 
-/* An option of the programs by its long name, for every reader. For errors in options that were
- * typed, or that are stored in a file. */
+/* The long name of an option, which is not replaced by a field or keyword. For errors in options
+ * that were typed, or that are stored in a file. */
 #define TS_SET_OPTION(name) "\x1f=" name "\x1f"
 
 /* settings of runs */
@@ -82,7 +83,7 @@
 #define TS_SET_REPEAT           TS_SET_("repeat") /* of an append */
 #define TS_SET_PARTIAL_MAP      TS_SET_("partial map")
 #define TS_SET_FORMAT           TS_SET_("format")
-#define TS_SET_CELLS_CSV        TS_SET_("cells csv") /* of cells that are predicted */
+#define TS_SET_CELLS_CSV        TS_SET_("cells csv") /* for a list of cells to predict */
 #define TS_SET_FORMAT_CSV       TS_SET_("format csv")
 #define TS_SET_FORMAT_SEMICOLON TS_SET_("format semicolon")
 #define TS_SET_SEPARATOR        TS_SET_("separator")

@@ -10,7 +10,7 @@
 
 #include "base/opt.h"
 
-/* The number of rows. */
+/* The number of rows of settings.def. */
 #define SETTING(...) +1
 enum {
     TS_N_SETTINGS = 0

@@ -20,7 +20,7 @@
 
 #define BUFFER_BYTES (256u << 10) /* about 2000 events */
 #define QUEUE_EVENTS 32768u       /* room for half a second of events of four GPUs */
-/* waiting events at which the writer is woken; fewer are found by its regular checks */
+/* number of waiting events at which the writer is woken; it finds fewer by its regular checks */
 #define QUEUE_WAKES 4096u
 #define LOOK_NS     50000000L
 
@@ -33,7 +33,7 @@ struct event {
 struct ts_trace {
     char *path;
     struct ts_atomic_file *out;
-    uint64_t start_ns; /* time of the clock that is 0 in the file */
+    uint64_t start_ns; /* ts_clock_ns at the time that is 0 in the file */
 
     pthread_mutex_t file_lock; /* protects the fields below */
     FILE *file;
@@ -72,7 +72,7 @@ static int open_file(struct ts_trace *t, int force, struct ts_err *err)
     if (rc < 0)
         return rc;
     fd = fcntl(ts_atomic_file_fd(t->out), F_DUPFD_CLOEXEC,
-               3); /* a second descriptor: fclose closes one, the lock needs one */
+               3); /* a second descriptor, since fclose closes one and the lock needs one */
     t->file = fd < 0 ? NULL : fdopen(fd, "w");
     if (t->file == NULL) {
         rc = ts_fail_errno(err, TS_EIO, "%s: the trace cannot be written", t->path);
@@ -83,7 +83,7 @@ static int open_file(struct ts_trace *t, int force, struct ts_err *err)
     return 0;
 }
 
-/* Waits until the writer has written what was added. */
+/* Waits until the writer's thread has written all added events, and ends it. */
 static void end_writer(struct ts_trace *t)
 {
     if (!t->writes)
@@ -206,8 +206,8 @@ static void end(struct ts_trace *t)
     pthread_mutex_unlock(&t->file_lock);
 }
 
-/* Names come from this program and from drivers. Only printable ASCII is written; other bytes
- * become '?'. */
+/* Writes a name in quotes. Names come from this program and from drivers. Bytes other than
+ * printable ASCII become '?'. */
 static void quote(FILE *to, const char *text)
 {
     fputc('"', to);
@@ -300,7 +300,7 @@ static void *write_events(void *arg)
     struct ts_trace *t = arg;
     uint64_t n;
     while ((n = wait_for_events(t)) > 0) {
-        n = n < QUEUE_WAKES ? n : QUEUE_WAKES; /* a part, so that there is room again */
+        n = n < QUEUE_WAKES ? n : QUEUE_WAKES; /* a part, so that callers get room */
         /* no thread overwrites these events before `done` includes them */
         for (uint64_t i = 0; i < n; i++)
             write_event(t, &t->event[(t->done + i) % QUEUE_EVENTS]);

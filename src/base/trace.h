@@ -2,10 +2,10 @@
 /* trace.h - a trace of the times of all work, as a file for Perfetto (ui.perfetto.dev) and
  * chrome://tracing.
  *
- * A trace has lanes, which are named once, and events on them. Events of one lane must not overlap
- * unless one is inside the other; work that runs at the same time uses several lanes. A thread of
- * the trace writes events to disk, in any order, so that the traced work does not wait. The trace
- * takes one queue of two megabytes, for runs of any length.
+ * A trace has lanes (rows of the drawn timeline), which are named once, and events on them. Events
+ * of one lane must not overlap unless one is inside the other; work that runs at the same time uses
+ * several lanes. A thread of the trace writes events to disk, in any order, so that the traced work
+ * does not wait. The trace takes one queue of two megabytes, for runs of any length.
  *
  *   owner    the caller that opened it, until ts_trace_close or ts_trace_drop. The file is written
  *            as PATH.partial and gets its name when it is complete (base/files/atomic_out.h)
@@ -36,11 +36,11 @@ struct ts_trace;
 
 enum ts_trace_lane {
     /* events of the host */
-    TS_TRACE_MODES = 0, /* MTTKRP and solve of each mode, as the caller of the backend sees them */
+    TS_TRACE_MODES = 0, /* MTTKRP and row update of each mode, as the backend's caller sees them */
     TS_TRACE_READ = 1,  /* + number of the target buffer, below 127 */
     TS_TRACE_CHECK = 128, /* + number of the checking thread, below 128 */
     /* events of a GPU, to be added to TS_TRACE_GPU */
-    TS_TRACE_WAIT = 0, /* the worker of a lane waits for a shard */
+    TS_TRACE_WAIT = 0, /* a device waits for a shard */
     TS_TRACE_COPY = 1,
     TS_TRACE_SOLVE = 2,
     TS_TRACE_EXCHANGE = 3,

@@ -18,12 +18,12 @@
 #include "base/files/unfinished.h"
 #include "base/files/written.h"
 
-#define TRIES 100 /* an attempt fails when another process renames or removes the directory */
+#define TRIES 100 /* attempts: one fails if another process renames or removes the directory */
 
 struct ts_atomic_dir {
     struct ts_atomic_conf conf;
     char *path, *partial;
-    int fd, lock_fd; /* open files of `partial` and of the lock in it; -1: none */
+    int fd, lock_fd; /* descriptors of `partial` and of the lock file in it; -1: none */
     int made_lock;   /* 1: this process made the lock, and no other process has locked it */
     int committed;
     uint64_t free_bytes;
@@ -61,7 +61,7 @@ static int holds_names(const struct ts_atomic_dir *d)
 }
 
 /* Takes a directory on a file system without locks, by writing our own lock file. A process that
- * used the directory before finds this file, and knows that it has lost the directory. */
+ * still writes in the directory finds this file, and fails at its end. */
 static int take_without_lock(struct ts_atomic_dir *d, const char *text, struct ts_err *err)
 {
     long pid;
@@ -149,8 +149,9 @@ static int leave(struct ts_atomic_dir *d)
     return stays;
 }
 
-/* Checks an unfinished directory without a lock, as a dead process may have left. It counts as the
- * user's, unless all its files are what their names say, or one of them is a state. */
+/* Checks an unfinished directory without a lock, as a process that died may have left. It counts as
+ * the user's own, unless all its files have the contents that their names promise, or one of them
+ * is the state of a run. */
 static int look_without_lock(const struct ts_atomic_dir *d, struct ts_err *err)
 {
     struct ts_atomic_names whole, part;
@@ -167,7 +168,7 @@ static int look_without_lock(const struct ts_atomic_dir *d, struct ts_err *err)
 }
 
 /* Checks an unfinished directory before it is cleared. replaced: it is an old result that was
- * replaced, so a state in it is of no use. */
+ * replaced, so no run will resume from a state in it. */
 static int check_unfinished(const struct ts_atomic_dir *d, int replaced, struct ts_err *err)
 {
     struct ts_atomic_names s;
@@ -417,7 +418,8 @@ struct syncing {
     int rc;
 };
 
-/* Syncs one file: a full disk may be noticed only here. A link is a part of its directory. */
+/* Calls fsync for one file, which may be the first call to find that the disk is full. A link needs
+ * none, since it is stored in the directory. */
 static int sync_name(void *ctx, int dir, const char *name)
 {
     struct syncing *s = ctx;
@@ -440,8 +442,8 @@ static int sync_all(const struct ts_atomic_dir *d, struct ts_err *err)
     return s.rc;
 }
 
-/* Exchanges the two names in steps, if the file system cannot do it at once. Meanwhile the old
- * result has a name that no other process uses. */
+/* Exchanges the names of the old and the new result by three renames, if the file system has no
+ * exchange. Meanwhile the old result has a name that no other process uses. */
 static int exchange_in_steps(const struct ts_atomic_dir *d, struct ts_err *warn, struct ts_err *err)
 {
     char suffix[32], *old;
@@ -490,7 +492,7 @@ static void remove_old(const struct ts_atomic_dir *d, struct ts_err *warn)
     for (int tries = 0; tries < TRIES; tries++) {
         rc = lock_dir(&old, NULL);
         if (rc != 1)
-            break; /* 1: another process is moving it; try again */
+            break; /* rc 1: another process is renaming the directory, so try again */
         if (access(d->partial, F_OK) != 0 && errno == ENOENT)
             return;
     }
@@ -548,7 +550,7 @@ static int put_in_place(struct ts_atomic_dir *d, int *replaced, struct ts_err *w
     return ts_fail(err, TS_EBUSY, "%s: another process makes and removes it", d->path);
 }
 
-/* A process that ignores locks has just taken the name. Nothing is removed. */
+/* Fails because a process that ignores locks has just taken the name. Nothing is removed. */
 static int fail_other(const struct ts_atomic_dir *d, int replaced, struct ts_err *err)
 {
     return ts_fail(err, TS_EBUSY, "%s: another process took its name, so that %s is another's%s%s",
@@ -576,7 +578,7 @@ int ts_atomic_dir_commit(struct ts_atomic_dir *d, struct ts_err *warn, struct ts
     d->committed = 1;
     ts_unfinished_drop(&d->unfinished);
     if (!replaced)
-        /* under the old name the lock kept other processes out */
+        /* the lock kept other processes out until the rename */
         unlinkat(d->fd, TS_ATOMIC_LOCK, 0);
     if (ts_atomic_fsync(d->fd) != 0 && warn->code == 0)
         ts_fail_errno(warn, TS_EIO, "%s: is in place, but cannot be written to the disk", d->path);

@@ -64,7 +64,7 @@ static int note_kind(void *ctx, int dir, const char *name)
     for (int tries = 0;; tries++) {
         errno = 0;
         kind = kind_of(s->conf, dir, name, s->whole);
-        s->unread = errno == ELOOP || errno == ENXIO ? 0 : errno; /* a link or socket: not ours */
+        s->unread = errno == ELOOP || errno == ENXIO ? 0 : errno; /* links, sockets: never ours */
         if (!is_foreign(kind))
             break;
         if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT)
@@ -74,7 +74,7 @@ static int note_kind(void *ctx, int dir, const char *name)
             break;
     }
     if (kind == TS_ATOMIC_FOREIGN && s->unread == ENOENT)
-        s->unread = 0; /* the file exists; `kind` missed a file that says what this one is */
+        s->unread = 0; /* the file exists; `kind` looked for another one that tells what it is */
     s->has_files = 1;
     s->fixed |= faccessat(dir, name, X_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) == 0 &&
                 fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
@@ -112,8 +112,8 @@ int ts_atomic_look(const struct ts_atomic_conf *conf, const char *path, int dir,
 
 struct clearing {
     const struct ts_atomic_conf *conf;
-    int whole, states; /* whole: the directory was a result; states: they are removed too */
-    int inside;        /* 1: the names are in a directory inside the result */
+    int whole, states; /* whole: the directory was a result; states 1: states are removed too */
+    int inside;        /* 1: the names are those of a directory inside the result */
 };
 
 static void clear_inside(const struct clearing *c, int dir, const char *name);

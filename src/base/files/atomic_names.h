@@ -20,19 +20,19 @@ struct ts_atomic_names {
     const struct ts_atomic_conf *conf;
     int whole;
     int has_files, has_state;
-    int unmarked;      /* `foreign` looks like a file of ours */
-    int fixed;         /* 1: it has a directory whose files this user cannot remove */
+    int unmarked;      /* 1: `foreign` may be ours, but has no mark that proves it */
+    int fixed;         /* 1: the directory contains one whose files this user cannot remove */
     char foreign[256]; /* the name of a file that is not ours; "": none */
     int unread;        /* errno if `foreign` could not be read; otherwise 0 */
 };
 
-/* Fails if the directory has a file that we did not write. whole: the directory is a complete
+/* Fails if the directory has a file that tstream did not write. whole: the directory is a complete
  * result. */
 int ts_atomic_look(const struct ts_atomic_conf *conf, const char *path, int dir, int whole,
                    struct ts_atomic_names *s, struct ts_err *err);
 
-/* Removes our files except the lock, and states if `states` is 1. Files that cannot be removed
- * stay. */
+/* Removes the files that tstream wrote except the lock, and states of runs only if `states` is 1.
+ * Files that cannot be removed stay. */
 void ts_atomic_clear(const struct ts_atomic_conf *conf, int dir, int states);
 
 #endif

@@ -19,7 +19,7 @@
 #include "base/files/fd.h"
 #include "base/files/written.h"
 
-#define TRIES      100 /* an attempt fails when another process renames or removes the file */
+#define TRIES      100 /* attempts: one fails if another process renames or removes the file */
 #define HEAD_BYTES 4096
 
 /* ---- shared functions ---- */
@@ -159,7 +159,7 @@ struct ts_atomic_file {
     struct ts_atomic_conf conf;
     char *path, *partial; /* partial NULL: path is not a regular file and is written directly */
     int fd;
-    int ours; /* 1: `partial` exists and we hold its lock */
+    int ours; /* 1: `partial` exists and this process holds its lock */
     struct ts_unfinished unfinished;
 };
 
@@ -182,7 +182,7 @@ static int is_ours(const struct ts_atomic_conf *conf, int fd, int unfinished)
     switch (mark) {
     case TS_WRITTEN_PART:
         return unfinished;
-    case TS_WRITTEN_WHOLE: /* not a leftover, but a complete file that was renamed to such a name */
+    case TS_WRITTEN_WHOLE: /* no unfinished file, but a complete one that somebody renamed */
         return !unfinished;
     case TS_WRITTEN_READY:
     case TS_WRITTEN_EMPTY:
@@ -197,8 +197,8 @@ static int is_ours(const struct ts_atomic_conf *conf, int fd, int unfinished)
     return n > 0 && conf->looks(head, (size_t)n, mark != TS_WRITTEN_UNKNOWN);
 }
 
-/* With force: checks that an existing file of the name is ours, and that this user can replace
- * it. */
+/* With `force`: checks that tstream wrote the existing file of the name, and that this user can
+ * replace it. */
 static int check_old(const struct ts_atomic_file *f, struct ts_err *err)
 {
     const int fd = open(f->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -250,7 +250,7 @@ static int open_partial(struct ts_atomic_file *f, int *made, struct ts_err *err)
     return ts_fail_errno(err, TS_EIO, "%s: cannot be created", f->partial);
 }
 
-/* Checks that an existing PATH.partial is a leftover of ours. */
+/* Checks that PATH.partial is a regular file. */
 static int check_partial(const struct ts_atomic_file *f, struct ts_err *err)
 {
     struct stat st;
@@ -287,7 +287,8 @@ static int take_file(struct ts_atomic_file *f, struct ts_err *err)
             f->partial, f->path, f->conf.place);
     if (!made && (rc = ts_atomic_may_move(&f->conf, f->partial, err)) < 0)
         return rc;
-    /* the file system has no locks: write to a new file, and the other writer will notice */
+    /* the file system has no locks: use a new file; a process that writes the old one will
+     * notice */
     if (lock == TS_LOCK_UNKNOWN) {
         close(f->fd);
         unlink(f->partial);
@@ -332,7 +333,7 @@ static void undo(void *object)
 {
     struct ts_atomic_file *f = object;
     if (f->ours && ts_atomic_has_name(f->fd, AT_FDCWD, f->partial))
-        unlink(f->partial); /* before the lock is released, not after */
+        unlink(f->partial); /* while the lock is held */
     f->ours = 0;
 }
 
@@ -389,7 +390,7 @@ int ts_atomic_file_commit(struct ts_atomic_file *f, struct ts_err *warn, struct 
         return ts_atomic_exists(&f->conf, f->path, "file", err);
     if (rc != 0)
         return ts_fail_errno(err, TS_EIO, "%s: cannot be put in place of %s", f->partial, f->path);
-    f->ours = 0; /* it has its final name */
+    f->ours = 0; /* `partial` has become the result */
     ts_written_end(f->fd);
     ts_unfinished_drop(&f->unfinished);
     ts_atomic_sync_parent(f->path, f->fd, warn);
@@ -412,7 +413,7 @@ int ts_atomic_put_begin(int dir, const char *where, const char *name, int *fd, s
     int rc = 0;
     if (temp == NULL)
         return TS_ENOMEM;
-    unlinkat(dir, temp, 0); /* a file that a dead process left */
+    unlinkat(dir, temp, 0); /* a file that another process left when it died */
     *fd = openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (*fd < 0)
         rc = ts_fail_errno(err, TS_EIO, "%s/%s: cannot be created", where, temp);

@@ -15,9 +15,9 @@
  *            ENOSYS, EOPNOTSUPP: some NFS and Lustre) a running process of the same host keeps
  *            others out; between hosts, the process that starts last gets the place, and the commit
  *            of an earlier one fails
- *   clearing removes only files that the hook `kind` calls ours. If a directory holds another file,
- *            opening fails with a message that names the file. An unfinished directory without a
- *            lock is checked like a complete one
+ *   clearing removes only files that the function `kind` calls ours (written by tstream). If a
+ *            directory holds another file, opening fails with a message that names the file. An
+ *            unfinished directory without a lock is checked like a complete one
  *   files    are replaced only when this program wrote them (base/files/written.h); the same holds
  *            for NAME.partial. An empty file counts as ours
  *   rights   opening fails if this user could not rename or clear the old result at the end

@@ -27,7 +27,7 @@ struct ts_lock_text {
     int replaces;
 };
 
-/* returns 1 if the text has that form */
+/* parses the text of a lock; returns 0 if it has another form */
 int ts_lock_parse(const char *text, struct ts_lock_text *ret);
 void ts_lock_read(int fd, char *text, size_t room); /* "" if it cannot be read */
 int ts_lock_write(int fd, int replaces);            /* returns -1 with errno on failure */
@@ -71,8 +71,8 @@ int ts_atomic_exists(const struct ts_atomic_conf *conf, const char *path, const 
  * the file of this name: in a directory with the sticky bit (/tmp) only its owner may. */
 int ts_atomic_may_move(const struct ts_atomic_conf *conf, const char *path, struct ts_err *err);
 
-/* Fails with the message for a file in the way that belongs to another user, or may not be
- * accessed. */
+/* Fails with the message for an existing file of the name that belongs to another user, or may not
+ * be accessed. */
 int ts_atomic_not_ours(const struct ts_atomic_conf *conf, const char *path, struct ts_err *err);
 
 /* Calls rename, but fails with EEXIST if `to` exists. */

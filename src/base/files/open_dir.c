@@ -96,7 +96,7 @@ static int make(int fd, const char *path, const char *real, struct ts_open_dir *
 int ts_open_dir_new(const char *path, struct ts_open_dir **ret, struct ts_err *err)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    /* such a directory cannot be listed, but its files can be read */
+    /* a directory without read permission cannot be listed, but its files can be opened */
     if (fd < 0 && errno == EACCES)
         fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     return fd < 0 ? ts_fail_errno(err, TS_EIO, "%s: cannot be opened", path)
@@ -160,8 +160,8 @@ int ts_open_dir_optional(const struct ts_open_dir *d, const char *name, int *fd,
     *fd = openat(d->fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (*fd >= 0)
         return 1;
-    /* a replaced directory loses its files after its name, so a missing file counts only if the
-     * name is unchanged */
+    /* when a directory is replaced, another one gets its name, and then its files are removed. So
+     * the file is really absent only if the name still leads to this directory */
     if (errno == ENOENT)
         return ts_open_dir_replaced(d) ? ts_open_dir_fail(d->path, err) : 0;
     return ts_open_dir_explain(

@@ -14,8 +14,8 @@
 
 #include "base/err.h"
 
-/* The name to rename to: `path`, or the file or directory that a link leads to. NULL when the path
- * is to be opened and written directly: a pipe, a device, /dev/stdout. */
+/* Sets *ret to the name to rename to: `path`, or the file or directory that a link leads to. *ret
+ * is NULL if the path is to be opened and written directly: a pipe, a device, /dev/stdout. */
 int ts_out_name(const char *path, char **ret, struct ts_err *err);
 
 #endif

@@ -130,8 +130,8 @@ static int is_none(const struct ts_place *p)
     return p->path == NULL || p->path[0] == '\0' || strcmp(p->path, "-") == 0;
 }
 
-/* Compares one of the two names of an output with a name of `other`. first: the name under which it
- * is written. */
+/* Compares one of the two names of an output with a name of `other`. first 1: the name under which
+ * it is written, with the suffix; 0: its final name. */
 static int check_names(const struct ts_place *out, int first, const struct ts_place *other,
                        int other_first, struct ts_err *err)
 {
@@ -157,8 +157,8 @@ static int is_tensor(const char *path)
     return is;
 }
 
-/* A new file in the directory of a tensor, such as `part` or `mode1.labels`, would be read as one
- * of the tensor's own. */
+/* Fails if an output lies in the directory of a tensor. A new file there, such as `part` or
+ * `mode1.labels`, would be read as a file of the tensor. */
 static int check_directory(const struct ts_place *out, struct ts_err *err)
 {
     struct where w;

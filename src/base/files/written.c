@@ -32,8 +32,8 @@ static void mark(int fd, const char *value)
     (void)fsetxattr(fd, MARK, text, strlen(text), 0);
 }
 
-/* Whether the mark belongs to the current state of the file. Archives and other file systems keep
- * fewer digits of its time: seconds, microseconds, units of 100 ns. */
+/* Whether the mark belongs to the current state of the file. Archives and other file systems store
+ * the time of its last change with fewer digits: seconds, microseconds, or units of 100 ns. */
 static int is_marked(const char *found, const char *value, const struct stat *st)
 {
     char text[96];

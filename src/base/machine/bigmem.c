@@ -22,8 +22,8 @@ size_t ts_bigmem_cost(size_t bytes)
     return (bytes + TS_BIGMEM_SLACK + page - 1) / page * page;
 }
 
-/* A mapping of `size` bytes whose address is a multiple of TS_BIGMEM_HUGE: maps more and unmaps
- * both ends. */
+/* Returns a mapping of `size` bytes whose address is a multiple of TS_BIGMEM_HUGE, or MAP_FAILED.
+ * It maps more bytes and unmaps both ends. */
 static void *map_aligned(size_t size)
 {
     const size_t more = size + TS_BIGMEM_HUGE;
@@ -52,7 +52,7 @@ int ts_bigmem_new(size_t bytes, const char *purpose, void **ret, struct ts_err *
                                  * align it */
             addr = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (addr != MAP_FAILED && bytes >= TS_BIGMEM_HUGE)
-            (void)madvise(addr, size, MADV_HUGEPAGE); /* only speed depends on it */
+            (void)madvise(addr, size, MADV_HUGEPAGE); /* a failure costs only speed */
     }
     if (addr == MAP_FAILED)
         return ts_fail_errno(err, TS_ENOMEM, "no memory for the %zu bytes of %s", bytes, purpose);

@@ -4,9 +4,9 @@
  * Subnormal numbers (below 1.2e-38 in float32) are read and written as zero. Factors of real
  * tensors have entries near zero, and products of several of them are subnormal. An operation on
  * those takes 150 cycles instead of one on some Intel processors: sweeps took 3 to 28 times as
- * long. Setting them to zero does not change sums of larger numbers. The rest of the mode is the
- * usual one: rounding to nearest, no traps. The whole mode is set, so the bits of results do not
- * depend on the mode of the caller.
+ * long. Setting them to zero does not change sums of larger numbers. In other respects the mode is
+ * the usual one: rounding to nearest, no traps. The whole mode is set, so the bits of results do
+ * not depend on the mode of the caller.
  *
  *   owner    the mode belongs to the thread. A function that sets it restores it before it returns,
  *            so that the program around the engine keeps its own
@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-/* The assembly is a barrier for memory too: the compiler moves no load or store across it. */
+/* The assembly names memory as changed, so the compiler moves no load or store across it. */
 #if defined __x86_64__
 
 static inline uint64_t ts_fpmode_get(void)
@@ -68,7 +68,8 @@ static inline void ts_fpmode_restore(uint64_t mode)
 
 #endif
 
-/* Sets this mode for the calling thread. Returns the old mode, for ts_fpmode_restore. */
+/* Sets the mode described above for the calling thread. Returns the old mode, for
+ * ts_fpmode_restore. */
 static inline uint64_t ts_fpmode_flush(void)
 {
     const uint64_t before = ts_fpmode_get();

@@ -14,7 +14,8 @@ enum ts_isa { TS_ISA_PORTABLE, TS_ISA_AVX2, TS_ISA_AVX512, TS_N_ISA };
 int ts_isa_here(enum ts_isa isa);
 enum ts_isa ts_isa_best(void);
 
-/* TS_UNROLL before a loop unrolls it. The count is a constant once the function is inlined. */
+/* TS_UNROLL before a loop unrolls it. The number of iterations is a constant once the function is
+ * inlined. */
 #ifdef __clang__
 #define TS_UNROLL _Pragma("clang loop unroll(full)")
 #else

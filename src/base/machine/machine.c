@@ -114,7 +114,7 @@ static int find_cgroup(const char *root, const char *controller, struct cgroup *
     n = strcmp(top, "/") == 0 ? 0 : strlen(top);
     if (strncmp(ret->path, top, n) == 0 && (ret->path[n] == '/' || ret->path[n] == '\0'))
         memmove(ret->path, ret->path + n, strlen(ret->path + n) + 1);
-    /* the mount is of another namespace: only its top is visible */
+    /* the mount belongs to another namespace: only its topmost cgroup is visible */
     else
         ret->path[0] = '\0';
     if (strcmp(ret->path, "/") == 0)
@@ -189,7 +189,7 @@ static void limit_by_cgroups(const char *root, struct ts_machine *m)
             number_in(root, &g, g.v2 ? "memory.current" : "memory.usage_in_bytes");
         const uint64_t cache = cache_in(root, &g);
         if ((most & high) == UINT64_MAX || used == UINT64_MAX)
-            continue; /* v1 writes "no limit" as a huge number */
+            continue; /* no limit here; v1 writes "no limit" as a huge number */
         limit(m, most < high ? most : high, used > cache ? used - cache : 0);
     } while (parent(&g));
 }
@@ -212,7 +212,8 @@ static void limit_by_machine(const char *root, struct ts_machine *m)
         limit(m, total * 1024, (total - available) * 1024);
 }
 
-/* /proc/self/statm: pages of the address space, ..., of data and stack, ... */
+/* Applies RLIMIT_AS and RLIMIT_DATA. In /proc/self/statm, the first number is the pages of the
+ * address space, the sixth those of data and stack. */
 static void limit_by_process(const char *root, struct ts_machine *m)
 {
     const long page = sysconf(_SC_PAGESIZE);
@@ -244,7 +245,7 @@ static uint64_t quota_cpus(const char *root, const struct cgroup *g)
         quota = number_in(root, g, "cpu.cfs_quota_us");
         period = number_in(root, g, "cpu.cfs_period_us");
     }
-    if (quota > INT64_MAX || period == 0 || period > INT64_MAX) /* v1 writes -1 for none */
+    if (quota > INT64_MAX || period == 0 || period > INT64_MAX) /* v1 writes -1 for no quota */
         return UINT64_MAX;
     return quota / period + (quota % period != 0);
 }

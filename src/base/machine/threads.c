@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Starts threads to test whether enough can be started. They all exist until the last one has
+/* Starts threads to test whether enough can be started. Each of them waits until the last one has
  * started. */
 #include "base/machine/threads.h"
 
@@ -57,7 +57,7 @@ static int init_attr(pthread_attr_t *attr)
     const int rc = pthread_attr_init(attr);
     if (rc == 0 &&
         stack >
-            0) /* if the size is too small, setting it fails, and libgomp and we use the default */
+            0) /* a size that is too small is refused here as in libgomp, and the default is used */
         (void)pthread_attr_setstacksize(attr, stack);
     return rc;
 }
@@ -116,8 +116,8 @@ uint32_t ts_threads_default(void)
     return n < 1 ? 1 : n < TS_MAX_THREADS ? n : TS_MAX_THREADS;
 }
 
-/* Multiply-adds for which a thread is started. On idle cores a second thread saves time from a
- * fifth of this number on. On busy cores, each thread of a region may have to wait for
+/* Number of multiply-adds for which one more thread is started. On idle cores a second thread saves
+ * time from a fifth of this number on. On busy cores, each thread of a region may have to wait for
  * milliseconds: 16 threads took 2.3 times as long as one for a region of 3 million
  * multiply-adds. */
 #define WORTH_A_THREAD (UINT64_C(1) << 20)
