@@ -210,27 +210,27 @@ struct ts_disk_kept {
 };
 
 _Static_assert(sizeof(struct ts_disk_kept) == 32, "on-disk size");
-/* Starts the index of a tensor of several segments. 128 bytes, followed by
+/* The start of NAME.tsh/index of a tensor of several segments. 128 bytes, followed by
  *   struct ts_disk_segment[n_segments]
  *   uint64_t  XXH3-64 (seed 0) of every byte before it; with it the file ends */
 struct ts_disk_segments {
-    char magic[8]; /* that of an index */
+    char magic[8]; /* TS_INDEX_MAGIC */
     uint32_t version;
     uint32_t order;
     uint64_t index_bytes; /* size of this file, the final checksum included */
-    uint32_t features;    /* TS_FEATURE_*: what a reader must know */
+    uint32_t features;    /* TS_FEATURE_*: features of the format that a reader must support */
     uint32_t n_segments;
     uint64_t merged_hash; /* with TS_FEATURE_MERGED: checksum of the index in NAME.tsh/merged */
     uint8_t reserved[88]; /* zero */
 };
 #define TS_FEATURE_SEGMENTS 1u
-#define TS_FEATURE_MERGED   2u /* the directory `merged` is there */
+#define TS_FEATURE_MERGED   2u /* the directory NAME.tsh/merged exists */
 #define TS_MAX_SEGMENTS     4096u
 
 /* A segment, which is in NAME.tsh/segmentN, N from 1. 128 bytes. */
 struct ts_disk_segment {
     uint64_t index_hash; /* the checksum at the end of its index */
-    uint64_t bytes;      /* of all its files */
+    uint64_t bytes;      /* total size of the files of the segment */
     uint64_t nnz;
     uint64_t time;                 /* seconds since 1970, when it was appended; 0: not known */
     uint64_t n_records, record[2]; /* as in struct ts_disk_sums; all 0: not known */
@@ -243,7 +243,7 @@ struct ts_disk_segment {
 };
 #define TS_SORT_LEVELS    0u /* by the rows of its levels */
 #define TS_REPEATED_SUM   0u /* the values are added */
-#define TS_REPEATED_ERROR 1u /* there is none */
+#define TS_REPEATED_ERROR 1u /* no earlier segment has a cell of this one */
 
 _Static_assert(sizeof(struct ts_disk_segments) == 128, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_segment) == 128, "on-disk size");

@@ -34,7 +34,7 @@ int ts_segments_is(const void *header)
 
 /* ------------------------------------------------------------------ checks */
 
-/* What must hold before memory is taken for what the file claims to hold. */
+/* Checks the header, before memory is allocated for the number of entries that it states. */
 static int check_head(const struct ts_disk_segments *h, uint64_t n_bytes, const char *where,
                       struct ts_err *err)
 {
@@ -44,7 +44,7 @@ static int check_head(const struct ts_disk_segments *h, uint64_t n_bytes, const 
                        "%s: the file has %" PRIu64 " bytes, expected %" PRIu64
                        " (it was cut short, or damaged)",
                        where, n_bytes, h->index_bytes);
-    if (unknown != 0) /* whatever else changes with it */
+    if (unknown != 0) /* such a feature may change how the rest of the file is read */
         return ts_fail(err, TS_EFORMAT,
                        "%s: the tensor has feature %u of the format, which this program does not "
                        "have: a newer one reads it",
@@ -197,7 +197,7 @@ static int open_list(struct ts_segments *s, struct ts_err *err)
     if (fd >= 0 && ts_file_read_size(fd, index, &n_bytes, NULL) == 0 && n_bytes >= sizeof header &&
         ts_file_read_at(fd, index, 0, sizeof header, header, NULL) == 0 && ts_segments_is(header)) {
         rc = read_list(fd, n_bytes, index, s, err);
-    } else { /* what is wrong with it, if anything, is told by the reader of a tensor */
+    } else { /* not a list: if the index is damaged, ts_tensor_open says how */
         rc = ts_tensor_open(s->path, &t, err);
         s->order = rc == 0 ? t->order : 0;
         s->n = 1;

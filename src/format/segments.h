@@ -4,8 +4,8 @@
  *
  * The index of the directory lists them, and each is in a directory of its own. They have the same
  * order, type of values and kinds of cells, and an index means the same slice in all of them. A
- * later segment may have larger modes. The sizes, names and labels of the last one are those of the
- * whole.
+ * later segment may have larger modes. The whole tensor has the sizes, names and labels of the last
+ * segment.
  *
  * A directory that was not appended to is one segment, which is the tensor itself.
  *
@@ -28,8 +28,8 @@ struct ts_segments {
     char *path;
     struct ts_open_dir *dir;
     uint32_t n, order;
-    int listed; /* 0: one tensor, which was not appended to, and no entries */
-    int merged;           /* the tensor of all segments is there */
+    int listed;           /* 0: one tensor, which was not appended to; entry is NULL */
+    int merged;           /* the directory of the tensor of all segments exists */
     uint64_t merged_hash; /* checksum of its index */
     struct ts_disk_segment *entry;
 };
@@ -41,31 +41,35 @@ void ts_segments_close(struct ts_segments *s); /* NULL is fine */
 int ts_segments_tensor(const struct ts_segments *s, uint32_t i, struct ts_tensor **ret,
                        struct ts_err *err);
 
-/* Checks that a segment can follow another one: all that they must have in common. */
+/* Checks that a segment can follow another one: order, type of values, kinds of cells, first index
+ * and sizes of modes. */
 int ts_segments_follows(const struct ts_tensor *before, const struct ts_tensor *t,
                         struct ts_err *err);
 
-/* Opens the tensor of all segments, if `merged` is set. Its path is that of the list. */
+/* Opens the tensor of all segments. `merged` must be set. The path of the tensor is s->path. */
 int ts_segments_merged(const struct ts_segments *s, struct ts_tensor **ret, struct ts_err *err);
 
-/* The bytes of the index of a list, malloc'ed; NULL: no memory. merged_hash: NULL, or that of the
- * tensor of all segments. */
+/* Makes the bytes of an index that lists the segments, malloc'ed. Returns NULL if there is no
+ * memory. merged_hash: the checksum of the index of the tensor of all segments, or NULL if that
+ * tensor does not exist. */
 void *ts_segments_make(uint32_t order, const struct ts_disk_segment *entry, uint32_t n,
                        const uint64_t *merged_hash, size_t *bytes);
 
-/* Reads and checks the bytes of such an index, and sets all of *ret but path and dir. Its entries
- * are malloc'ed. */
+/* Reads and checks the bytes of an index that lists segments, and sets all of *ret but path and
+ * dir. ret->entry is malloc'ed. */
 int ts_segments_parse(const void *bytes, size_t n_bytes, const char *where, struct ts_segments *ret,
                       struct ts_err *err);
 
-/* Whether the first bytes of an index, at least those of struct ts_disk_segments, are of a list. */
+/* Whether an index lists segments. header: its first bytes, at least sizeof(struct
+ * ts_disk_segments). */
 int ts_segments_is(const void *header);
 
-/* For ts_tensor_open: opens the tensor of all segments of a list. If it is not there, or cannot be
- * opened, the merger makes it first, which src/build fills in. Where the merger cannot make it
- * beside the segments, *ret is a tensor of its own. Without a merger the list is refused. */
+/* ts_tensor_open calls ts_segments_open_whole for an index that lists segments. It opens the tensor
+ * of all segments. If that tensor does not exist, or cannot be opened, the merger makes it first.
+ * src/build sets the merger. Where the merger cannot make the tensor beside the segments, *ret is a
+ * temporary tensor. Without a merger the call fails. */
 typedef int ts_segments_merger(const char *path, struct ts_tensor **ret, struct ts_err *err);
-/* replace 0: only if there is none */
+/* replace 0: does nothing if a merger is already set */
 void ts_segments_set_merger(ts_segments_merger *merger, int replace);
 int ts_segments_open_whole(const char *path, struct ts_tensor **ret, struct ts_err *err);
 

@@ -97,7 +97,8 @@ static int refuse(const struct ts_segments *s, struct ts_err *err)
                    s->path, s->n, ts_num_plural(s->n), s->path);
 }
 
-/* One look at a list. Returns 1 if a merge has put the tensor beside the segments since. */
+/* Opens the tensor of all segments of a list that was just read, or makes it. Returns 1 if a merge
+ * has since put that tensor beside the segments, so that the list must be read again. */
 static int open_or_merge(const struct ts_segments *s, ts_segments_merger *merge, int again,
                          struct ts_tensor **ret, struct ts_err *err)
 {
@@ -121,7 +122,7 @@ int ts_segments_open_whole(const char *path, struct ts_tensor **ret, struct ts_e
 {
     ts_segments_merger *merge = __atomic_load_n(&merger, __ATOMIC_ACQUIRE);
     int damaged = 0;
-    /* an append may follow each merge */
+    /* another process may append after each merge, and the list then has to be read again */
     for (int tries = 0; tries < TS_OPEN_DIR_TRIES; tries++) {
         struct ts_segments *s = NULL;
         int rc = ts_segments_open(path, &s, err);

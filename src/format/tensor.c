@@ -267,7 +267,8 @@ static int find_files(struct ts_tensor *t, struct ts_err *err)
     return 0;
 }
 
-/* The directory `name` of `parent`, or, if that is NULL, the one at the path. */
+/* Opens the tensor in the directory `name` of `parent`. If `parent` is NULL, opens the one at
+ * `path`. */
 static int open_once(const struct ts_open_dir *parent, const char *name, const char *path,
                      struct ts_tensor **ret, struct ts_err *err)
 {

@@ -21,7 +21,7 @@
 #include "base/files/open_dir.h"
 #include "format/layout.h"
 
-struct ts_block; /* block_codec.h */
+struct ts_block;    /* block_codec.h */
 struct ts_dense;    /* dense.h */
 struct ts_temp_dir; /* base/files/temp_dir.h */
 
@@ -62,18 +62,18 @@ struct ts_tensor {
      * of their nonzeros (stream/cells_norm.h). listed_norm is then the norm that the index has, for
      * which each nonzero is squared alone. */
     int cells_summed;
-    int listed; /* while it is opened: its index is a list of segments */
+    int listed; /* used while it is opened: its index lists segments */
     double listed_norm;
-    struct ts_temp_dir *temp; /* removed with the tensor, which is in it; NULL: none */
+    struct ts_temp_dir *temp; /* directory of a temporary tensor, removed by close; NULL: none */
     /* an array of cells, which has no shards; NULL: a directory of shards */
     struct ts_dense *dense;
 };
 
-/* Of a tensor of several segments, what is opened is the tensor of all of them
- * (ts_segments_open_whole). */
+/* For a tensor of several segments, opens the tensor of all segments (ts_segments_open_whole). */
 int ts_tensor_open(const char *path, struct ts_tensor **ret, struct ts_err *err);
 
-/* The tensor in the directory `name` of an open one; `path` is what sentences call it. */
+/* Opens the tensor in the directory `name` of the open directory `parent`. Messages call it
+ * `path`. */
 int ts_tensor_open_inside(const struct ts_open_dir *parent, const char *name, const char *path,
                           struct ts_tensor **ret, struct ts_err *err);
 void ts_tensor_close(struct ts_tensor *t); /* NULL is fine */

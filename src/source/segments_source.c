@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A thread that lets one source after the other put its nonzeros into the sink. */
+/* A thread that reads the segments of a tensor in order. For each segment it starts a source, which
+ * puts the nonzeros of the segment into the sink. */
 #include "source/segments_source.h"
 
 #include <stdlib.h>
@@ -10,10 +11,10 @@
 #include "source/tensor_source.h"
 
 struct ts_segments_source {
-    struct ts_source_thread thread; /* first: ts_source_threads_start */
+    struct ts_source_thread thread; /* the first member, as ts_source_threads_start requires */
     struct ts_segments_source_conf conf;
     struct ts_sink to;
-    uint64_t done; /* nonzeros of the segments that were read; atomic */
+    uint64_t done; /* number of nonzeros that were put into the sink; atomic */
     int ended;     /* the sink takes no more, or a segment failed; atomic */
 };
 

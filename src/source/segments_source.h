@@ -18,9 +18,9 @@
 
 struct ts_segments_source_conf {
     const struct ts_segments *segments;
-    uint64_t nnz; /* of all, for the progress */
+    uint64_t nnz; /* nonzeros of all segments, for progress */
     uint32_t threads;
-    uint64_t bytes;                    /* memory; a segment that needs more is refused */
+    uint64_t bytes;                    /* memory; the read fails if a segment needs more */
     const char *tmp;                   /* directory for temporary files */
     const volatile sig_atomic_t *stop; /* may be NULL */
 };

@@ -42,8 +42,8 @@ int ts_lock_replaces(int dir);
 /* Whether the text of a lock names a running process of this host other than this one. */
 int ts_lock_names_living(const char *text, long *pid);
 
-/* Fails with TS_EBUSY. text: of the lock; NULL: not known. err->sys is EBUSY if the one that holds
- * it is another process, which ends some day, and EDEADLK if it is this one. */
+/* Fails with TS_EBUSY. text: the text of the lock, or NULL if it is not known. err->sys is EBUSY if
+ * another process holds the lock, which ends some day, and EDEADLK if this process holds it. */
 int ts_lock_fail_busy(const char *partial, const char *text, struct ts_err *err);
 
 /* Whether the open file still has this name: another process may have renamed or replaced it. */
