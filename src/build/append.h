@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* append.h - changes of a tensor that was built: nonzeros are appended as a segment, the last
- * segment is taken back, and all segments become one tensor. A merge puts this tensor beside the
- * segments, for readers. A compaction puts it in their place.
+ * segment is taken back, and all segments become one tensor. A merge keeps the segments and puts
+ * that one tensor beside them, so that programs can read it. A compaction replaces the segments by
+ * it.
  *
- * A change makes a new directory, in which the files that stay are links to the old ones, and
- * exchanges the two (base/files/atomic_out.h). So it appears whole or not at all, a second writer
- * is refused, and readers go on with the files that they have open.
+ * A change makes a new directory, in which files of the old one that stay are links, and exchanges
+ * the two directories (base/files/atomic_out.h). So a change appears completely or not at all. A
+ * second writer fails while the first one works. Readers go on with the files that they have open.
  *
  *   owner    strings and arrays are the caller's and must stay
- *   units    nonzeros; segments from 1 in sentences
+ *   units    nonzeros; segments count from 1 in messages
  *   threads  called from one
  *   errors   0 or a negative ts_code; on failure the tensor is as it was
  */
@@ -22,12 +23,12 @@
 
 struct ts_append_conf {
     const char *path; /* the tensor */
-    /* How the files are read and packed. Not used: out, force, duplicates, map, n_dims, after and
-     * like, which follow from the tensor. */
+    /* How the input files are read and packed. Not used: out, force, duplicates, map, n_dims, after
+     * and like, which follow from the tensor. */
     const struct ts_build_options *build;
-    uint64_t said; /* bits of enum ts_kept_id: the options that a user gave; others are adopted */
-    struct ts_table_plan *plan; /* of the options given; it is completed */
-    const char *const *paths;   /* files, as for ts_build_paths */
+    uint64_t said; /* bits of enum ts_kept_id: options that the user gave; the tensor sets others */
+    struct ts_table_plan *plan; /* the options that the user gave; the tensor's are added */
+    const char *const *paths;   /* input files, as for ts_build_paths */
     uint32_t n_paths;
     int repeat; /* nonzeros may be those of another segment */
     /* Segments are merged before the append if those after the first have more than this share of
@@ -61,14 +62,14 @@ int ts_append_source(const struct ts_append_conf *conf, uint32_t order,
 int ts_append_undo(const char *path, const struct ts_build_options *o, struct ts_append_report *ret,
                    struct ts_err *err);
 
-/* o: memory, tmp, threads, stop, shard_bytes, progress and note are used. shard_bytes 0: that of
- * the first segment. Both wait while another process changes the tensor, and tell it by o->note
- * after a second.
+/* ts_append_merge and ts_append_compact use these options: memory, tmp, threads, stop, shard_bytes,
+ * progress and note. shard_bytes 0: the shard size of the first segment. Both functions wait while
+ * another process changes the tensor, and call o->note after a second of waiting.
  *
- * A merge does nothing if it was done before. It is for readers: a user who does not own the
- * tensor or may not write it, and a thread whose process is changing it, merge into a temporary
- * directory, of o->tmp or /tmp. Then *outside is that tensor, which the caller closes; otherwise it
- * is not touched. outside NULL: such a merge fails. */
+ * A merge does nothing if the merged tensor exists already. It uses a temporary directory in o->tmp
+ * or /tmp if this user does not own the tensor or may not write it, or if this process is changing
+ * it. Then *outside is the merged tensor, which the caller closes; otherwise *outside is not
+ * touched. If outside is NULL, a merge that needs a temporary directory fails. */
 int ts_append_merge(const char *path, const struct ts_build_options *o,
                     struct ts_append_report *ret, struct ts_tensor **outside, struct ts_err *err);
 

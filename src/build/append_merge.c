@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Makes one tensor of all segments: beside them, for readers, or in their place. */
+/* Makes one tensor of all segments. A merge puts it beside the segments, and a compaction replaces
+ * them by it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -17,10 +18,11 @@
 #include "build/append_steps.h"
 #include "format/tensor_sums.h"
 
-#define WAIT_NS    50000000L /* between two looks at a tensor that another process changes */
-#define WAIT_LOOKS 20        /* after which it is told: a second */
+#define WAIT_NS    50000000L /* between two attempts to lock a tensor */
+#define WAIT_LOOKS 20        /* after this many attempts, a second, a note says why it waits */
 
-/* Threads of one process merge one after another: each sees what another one made. */
+/* Threads of one process merge one after another, so that each finds the tensor that an earlier one
+ * merged. */
 static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 
 /* ------------------------------------------------------------------ the build */
@@ -92,9 +94,10 @@ int ts_append_build_merged(const struct ts_append *a, const struct ts_segments *
     return rc;
 }
 
-/* ------------------------------------------------------------------ its turn */
+/* ------------------------------------------------------------------ waiting for the lock */
 
-/* Whether there is one tensor to read: 1, 0, or a failure. */
+/* Returns 1 if the path can be read as one tensor, because it has no list of segments or they are
+ * merged; 0 if not. */
 static int is_whole(const struct ts_segments *s)
 {
     struct ts_tensor *t = NULL;
@@ -184,9 +187,10 @@ int ts_append_turn(struct ts_append *a, const char *path, enum ts_append_turn tu
     }
 }
 
-/* ------------------------------------------------------------------ for readers */
+/* ------------------------------------------------------------------ merge */
 
-/* *begun: the place is ours, so that what fails from then on fails elsewhere, too. */
+/* Merges beside the segments. Sets *begun if the tensor was locked, or the failure has nothing to
+ * do with the lock: a merge into a temporary directory would then fail, too. */
 static int merge_beside(const char *path, const struct ts_build_options *o,
                         struct ts_append_report *ret, int *begun, struct ts_err *err)
 {
@@ -208,7 +212,7 @@ static int merge_beside(const char *path, const struct ts_build_options *o,
     return rc < 0 ? rc : 0;
 }
 
-/* A tensor of all segments in a temporary directory, which is removed when it is closed. */
+/* Merges into a temporary directory, which is removed when *outside is closed. */
 static int merge_outside(const char *path, const struct ts_build_options *o,
                          struct ts_append_report *ret, struct ts_tensor **outside,
                          struct ts_err *err)
@@ -294,9 +298,9 @@ int ts_append_merge(const char *path, const struct ts_build_options *o,
     return rc < 0 ? rc : 0;
 }
 
-/* ------------------------------------------------------------------ in their place */
+/* ------------------------------------------------------------------ compact */
 
-/* Reads all of a tensor, and checks it by its checksums. */
+/* Reads all files of a tensor, and checks their checksums. */
 static int check_contents(const struct ts_tensor *t, const volatile sig_atomic_t *stop,
                           struct ts_err *err)
 {
@@ -325,7 +329,8 @@ static int check_contents(const struct ts_tensor *t, const volatile sig_atomic_t
     return rc < 0 ? rc : 0;
 }
 
-/* Takes over what is merged, if it is whole. Returns 1, 0 if it is not, or a failure. */
+/* Links the files of the merged tensor into the new directory, if the tensor is not damaged.
+ * Returns 1, 0 if it is damaged, or a failure. */
 static int take_merged(const struct ts_append *a, const struct ts_build_options *o,
                        struct ts_err *err)
 {

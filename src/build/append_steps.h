@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* append_steps.h - what the changes of a tensor share (append.h): they take the lock, open what is
- * there, fill the new directory, and exchange the two.
+/* append_steps.h - the steps that append, undo, merge and compact have in common (append.h). They
+ * lock the tensor, open its segments, fill a new directory, and exchange it with the old one.
  *
  *   threads  called from one
  *   errors   0 or a negative ts_code
@@ -16,13 +16,14 @@
 struct ts_append {
     struct ts_build_dir *dir; /* holds the lock */
     struct ts_segments *old;
-    struct ts_disk_segment *entry; /* of the old segments, and room for one more */
-    struct ts_kept kept;           /* how it was built; for an append */
+    struct ts_disk_segment *entry; /* entries of the old segments, and space for a new one */
+    struct ts_kept kept;           /* how the tensor was built; read only by an append */
     int unique;                    /* no cell may be in two segments */
 };
 
-/* Takes the lock, and opens what is there then. If another process holds it, the failure is
- * TS_EBUSY with sys EBUSY, and if this process does, with sys EDEADLK. */
+/* Takes the lock of the tensor, and then opens its segments. If the lock is taken, fails with
+ * TS_EBUSY. err->sys is EBUSY if another process holds the lock, and EDEADLK if this process
+ * does. */
 int ts_append_begin(struct ts_append *a, const char *path, struct ts_err *err);
 void ts_append_end(struct ts_append *a);
 
@@ -49,7 +50,7 @@ int ts_append_list(const struct ts_append *a, uint32_t n, const uint64_t *merged
 int ts_append_build(const struct ts_segments *all, const char *out,
                     const struct ts_build_options *o, uint64_t *hash, struct ts_err *err);
 
-/* The same in the new directory, as `merged`. */
+/* Builds the tensor of all segments as the directory `merged` in the new directory. */
 int ts_append_build_merged(const struct ts_append *a, const struct ts_segments *all,
                            const struct ts_build_options *o, uint64_t *hash, struct ts_err *err);
 

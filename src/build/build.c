@@ -46,10 +46,10 @@ static void free_areas(struct ts_build *b)
     b->area_mem = NULL;
 }
 
-/* ------------------------------------------------------------------ the whole */
+/* ------------------------------------------------------------------ begin, read, finish, end */
 
-/* Checks that every nonzero read is in the tensor, or was merged or dropped. A difference is a bug,
- * which no checksum would show to a user of the tensor. */
+/* Checks that each nonzero that was read is in the tensor, or was merged or dropped. A difference
+ * is a bug of this program, which no checksum would show to a user of the tensor. */
 static int check_nothing_lost(const struct ts_build *b, struct ts_err *err)
 {
     const uint64_t merged = b->o->duplicates == TS_DUPLICATES_KEEP ? 0 : b->merge.n_duplicates;
@@ -75,7 +75,8 @@ static int check_nothing_lost(const struct ts_build *b, struct ts_err *err)
     return rc;
 }
 
-/* Writes a message with the number of values that were rounded to 0, and the place of the first. */
+/* Writes a message with the number of values that were rounded to 0, and the file and line of the
+ * first. */
 static void tell_rounded(const struct ts_build *b)
 {
     const struct ts_collect *c = &b->collect;
@@ -146,7 +147,7 @@ int ts_build_finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err)
     t0 = ts_clock_ns();
     r->pack_ns = t0 - t1;
     ts_build_phase_begin(b, TS_BUILD_PACKING + b->order, 0);
-    /* ranks that do not write check no longer whether to stop */
+    /* only the rank that writes the result checks whether to stop from here on */
     if (rc == 0 && ts_build_ranks_writes(b))
         rc = ts_build_tell(b, "writing", "", 0, 0, err);
     if (rc == 0 && ts_build_ranks_writes(b))
@@ -187,7 +188,7 @@ static int check_tmp(const char *dir, struct ts_err *err)
     return rc;
 }
 
-/* Makes all ranks use the directory that rank 0 has made: the others open it by its path. */
+/* Sends the path of the directory that rank 0 has made to the other ranks, which open it. */
 static int join_dir(struct ts_build *b, int rc, struct ts_err *err)
 {
     char path[4096] = "";
@@ -202,7 +203,7 @@ static int join_dir(struct ts_build *b, int rc, struct ts_err *err)
     return rc == 0 && !writes ? ts_build_dir_join(path, &b->dir, err) : rc;
 }
 
-/* Checks that no file to be read is in the directory to be made or replaced. */
+/* Checks that no input file or file of labels is in the directory that is made or replaced. */
 static int check_places(const struct ts_build_options *o, const char *const path[], uint32_t n,
                         struct ts_err *err)
 {
@@ -256,7 +257,7 @@ int ts_build_init(struct ts_build *b, const struct ts_build_options *o, const ch
     return join_dir(b, rc, err);
 }
 
-/* Ends a build with the result rc. The message of TS_ESTOP is written here, for all steps. */
+/* Frees a build, whose result is rc. Writes the message of TS_ESTOP, whichever step failed. */
 int ts_build_fini(struct ts_build *b, int rc, struct ts_err *err)
 {
     if (rc == TS_ESTOP)

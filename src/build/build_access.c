@@ -147,7 +147,7 @@ struct giving {
     const struct ts_build_access *a;
     const char *path;
     struct ts_err *err;
-    int rc, inside; /* inside: a directory in the directory */
+    int rc, inside; /* inside 1: gives to a directory inside the tensor's */
 };
 
 static int give_dir(const struct giving *g, int fd, int inside);
@@ -159,7 +159,7 @@ static int give_name(void *ctx, int dir, const char *name)
     struct stat st;
     if (fd < 0 || fstat(fd, &st) != 0) {
         ts_fd_close(fd);
-        return 0; /* what cannot be looked at is not ours */
+        return 0; /* a file that cannot be opened was not written by this program */
     }
     if (S_ISDIR(st.st_mode) && !g->inside)
         g->rc = give_dir(g, fd, 1);

@@ -32,14 +32,15 @@ struct ts_build_access {
     struct ts_build_acl dir_acl, new_acl, file_acl; /* new_acl: of files that are made later */
 };
 
-/* Of a tensor, by its open directory and the index in it. */
+/* Reads the owner, group and mode of a tensor from its open directory `dir` and the index in it. */
 int ts_build_access_of(int dir, const char *path, struct ts_build_access *ret, struct ts_err *err);
 
-/* Gives it to an open directory alone, in which this user goes on writing. */
+/* Sets owner, group and mode of an open directory, but not of the files in it. This user can still
+ * write in the directory. */
 void ts_build_access_begin(const struct ts_build_access *a, int dir);
 
-/* Gives it to an open directory, the directories in it, and the files of these that have no other
- * name. What changes is flushed to the disk. */
+/* Sets owner, group and mode of an open directory, of the directories in it, and of all their files
+ * that have no other hard link. Flushes what it has changed to the disk. */
 int ts_build_access_give(const struct ts_build_access *a, int dir, const char *path,
                          struct ts_err *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_after.c - what a build of nonzeros that are appended to a tensor takes from the tensor: an
- * index must mean the same slice in both. */
+/* build_after.c - takes names, times and sizes from the tensor that nonzeros are appended to. So an
+ * index means the same slice in the old tensor and in the new nonzeros. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "format/label_lines.h"
 #include "source/text/table_columns.h"
 
-/* Whether the first label of a mode is a time: 1 or 0. */
+/* Returns 1 if the first label of a mode is a time, and 0 if not. */
 static int is_time(const struct ts_tensor *t, uint32_t m, struct ts_err *err)
 {
     const struct ts_time_rule iso = { TS_TIME_ISO, 1 };
@@ -24,7 +24,7 @@ static int is_time(const struct ts_tensor *t, uint32_t m, struct ts_err *err)
     return rc;
 }
 
-/* Every index of a mode of names has its name. */
+/* Checks that each index of a mode of names has a label, and that the labels are not times. */
 static int check_named(const struct ts_build *b, uint32_t m, struct ts_err *err)
 {
     const struct ts_tensor *t = b->o->after;
@@ -99,7 +99,7 @@ int ts_build_after_names(struct ts_build *b, struct ts_err *err)
     return rc;
 }
 
-/* The bin that a label names, if bins are as wide as this. */
+/* Sets *ret to the bin whose label this is. Returns 0 if no bin as wide as *bin has this label. */
 static int bin_of(const struct ts_time_bin *bin, const char *label, uint64_t *ret)
 {
     static const enum ts_time_unit units[] = { TS_TIME_ISO, TS_TIME_YEAR };

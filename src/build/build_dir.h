@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* build_dir.h - the directory of a tensor that is being built: NAME.tsh.building. It is renamed to
- * NAME.tsh when everything in it is on disk (base/files/atomic_out.h). The index is written last,
- * so an unfinished tensor can never be opened.
+ * NAME.tsh when all its files are on disk (base/files/atomic_out.h). The index is written last, so
+ * an unfinished tensor can never be opened.
  *
  *   owner    the caller; paths are relative to the working directory
  *   threads  one
@@ -17,12 +17,13 @@
 
 struct ts_build_dir;
 
-/* TS_EBUSY when `path` exists and must not be replaced (force 0), or another process is building
- * it. With force, what exists must be a tensor and nothing else; it stays until the new one is
- * complete. */
+/* Fails with TS_EBUSY if `path` exists and force is 0, or if another process is building it. With
+ * force 1, `path` must be a tensor, with no other files in it. That tensor stays until the new one
+ * is complete. */
 int ts_build_dir_open(const char *path, int force, struct ts_build_dir **ret, struct ts_err *err);
 
-/* Whether ts_build_dir_open would succeed now: for a tensor that is built after another one. */
+/* Checks that ts_build_dir_open would succeed now. A command that makes several tensors calls it
+ * early for the later ones. */
 int ts_build_dir_check(const char *path, int force, struct ts_err *err);
 
 /* Fails with TS_EBUSY if the open directory of a tensor, or a segment in it, has a file that is not
@@ -47,24 +48,23 @@ const char *ts_build_dir_path(const struct ts_build_dir *d);
 int ts_build_dir_write(const struct ts_build_dir *d, const char *name, const void *data,
                        size_t bytes, struct ts_err *err);
 
-/* Takes over the files of a complete tensor, whose open directory is `from`, into the directory
- * `name` of this one, or, if that is NULL, into this one. They become hard links, or copies if the
- * file system makes none. */
+/* Links the files of a complete tensor, whose open directory is `from`, into d, or into its
+ * directory `name` if that is not NULL. Copies them if the file system has no hard links. */
 int ts_build_dir_take(const struct ts_build_dir *d, const char *name, int from,
                       const char *from_path, struct ts_err *err);
 
-/* Moves the files of a directory `name` in this one up into this one, and removes it. */
+/* Moves the files of the directory `name` in d up into d, and removes `name`. */
 int ts_build_dir_raise(const struct ts_build_dir *d, const char *name, struct ts_err *err);
 
-/* The result gets the owner, group and mode of a complete tensor, whose open directory is `other`
- * (build_access.h): the directory at once, and all in it with the commit. */
+/* Gives the result the owner, group and mode of a complete tensor, whose open directory is `other`
+ * (build_access.h). The directory gets them now, and its files get them at the commit. */
 int ts_build_dir_like(struct ts_build_dir *d, int other, const char *path, struct ts_err *err);
 
-/* Syncs the shards of `order` modes: most of the time of a commit. */
+/* Syncs the shards of `order` modes, which takes most of the time of a commit. */
 int ts_build_dir_sync(const struct ts_build_dir *d, uint32_t order, struct ts_err *err);
 
-/* Syncs all files and puts the directory in its place. warn->code is not 0 when something failed
- * after that. */
+/* Syncs all files and renames the directory to NAME.tsh. warn->code is not 0 if something failed
+ * after the rename. */
 int ts_build_dir_commit(struct ts_build_dir *d, struct ts_err *warn, struct ts_err *err);
 
 #endif

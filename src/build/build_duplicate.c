@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_duplicate.c - finds where in the input two nonzeros of the same cell are, for the
- * message. Records do not hold lines or positions, so the files are read again. */
+/* build_duplicate.c - finds where in the input two nonzeros of one cell are, for the message of a
+ * build that forbids them. Records do not hold lines or positions, so the files are read again. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,14 +26,14 @@ struct search {
     const struct ts_build *b;
     const struct ts_text_kind *kind;
     struct ts_tns_rules rules;
-    /* the name of the cell in each mode of names; NULL: compare the index */
+    /* name of the cell's index in each mode of names; NULL: the mode has numbers */
     char *name[TS_MAX_ORDER];
     size_t name_bytes[TS_MAX_ORDER];
     struct ts_batch batch;
     char *text, *side;
     uint32_t file; /* number of the file that is read */
-    uint64_t line; /* number of lines of that file before the piece */
-    int at_start;  /* 1: the file had no line with words so far, so a header may follow */
+    uint64_t line; /* number of lines of that file that were searched */
+    int at_start;  /* 1: the lines of the file so far had no fields, so a header may follow */
     struct place place[2];
     uint32_t n_found;
 };
@@ -54,9 +54,9 @@ static int can_read_again(const char *const paths[], uint32_t n_paths)
     return 1;
 }
 
-/* ------------------------------------------------------------------ the cell in words */
+/* ------------------------------------------------------------------ the cell as text */
 
-/* Reads the names of the cell, one for each mode of names, back from the labels. */
+/* Reads the name of the cell's index, in each mode of names, from the labels that were written. */
 static int take_names(struct search *s, struct ts_err *err)
 {
     const struct ts_build *b = s->b;
@@ -104,7 +104,7 @@ static void say_cell(const struct search *s, char cell[CELL_CHARS])
 
 /* ------------------------------------------------------------------ text */
 
-/* Whether nonzero i of the batch is at the cell. It was parsed from the line at p. */
+/* Whether nonzero i of the batch, which was parsed from the line at p, is at the cell. */
 static int is_at_cell(const struct search *s, uint64_t i, const char *p)
 {
     const uint32_t order = s->b->order;
@@ -121,7 +121,7 @@ static int is_at_cell(const struct search *s, uint64_t i, const char *p)
     return 1;
 }
 
-/* Searches one line for the cell. A mirrored nonzero counts as on the same line. */
+/* Searches one line for the cell. A nonzero and its mirrored copy are on one line. */
 static void search_line(struct search *s, const char *p, size_t bytes)
 {
     uint64_t line;
@@ -206,7 +206,7 @@ int ts_build_name_duplicate(const struct ts_build *b, const struct ts_text_kind 
     char cell[CELL_CHARS];
     int rc;
     if (b->table != NULL)
-        ts_table_names(b->table, NULL); /* no dictionary: names are compared as text */
+        ts_table_names(b->table, NULL); /* no dictionary: text is compared with text */
     rc = take_names(&s, NULL);
     if (rc == 0)
         say_cell(&s, cell);
@@ -237,7 +237,7 @@ int ts_build_name_duplicate_binary(const struct ts_build *b, const struct ts_fil
     uint32_t n = 0;
     int rc;
     if (!can_read_again(plan->paths, plan->n_paths))
-        return TS_EFORMAT; /* the message names the cell, but no place */
+        return TS_EFORMAT; /* the message then names the cell, but no position in a file */
     rc = ts_binary_source_find(plan, b->merge.refused_index, found, &n, NULL);
     say_cell(&s, cell);
     if (rc == 0 && n == 2)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_gather.c - gathers the nonzeros of a source, which come in any order, and sorts them in
- * the order of the modes. They are sorted one area at a time, and go through sorted runs if one
- * area does not hold all. Nonzeros of one cell are merged. */
+/* build_gather.c - gathers the nonzeros of a source, which come in any order, and sorts them in the
+ * order of the modes. Each full area is sorted. If one area does not hold all nonzeros, the sorted
+ * areas become runs in a file. Nonzeros of one cell are merged. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -66,13 +66,14 @@ int ts_build_gather(struct ts_build *b, const struct ts_source *source, struct t
 
 /* ------------------------------------------------------------------ merging */
 
-/* Chooses the modes whose slices are numbered by a bitmap, the smallest modes first. The others are
- * numbered by a sort, with the same result. */
+/* Chooses the modes whose slices are numbered by a bitmap, the smallest modes first. The slices of
+ * other modes are numbered by a sort, with the same result. */
 static void choose_bitmaps(const struct ts_build *b, uint64_t dim[])
 {
     uint64_t left = b->memory.bitmap_bytes, size[TS_MAX_ORDER];
     memset(dim, 0, TS_MAX_ORDER * sizeof *dim);
-    for (uint32_t m = 0; m < b->order; m++) /* bitmaps begin at the first bin that occurs */
+    /* the bitmap of a mode of times begins at bin b->shift[m] */
+    for (uint32_t m = 0; m < b->order; m++)
         size[m] = b->dim[m] - b->shift[m];
     for (;;) { /* picks the smallest mode that has no bitmap yet */
         uint32_t best = b->order;
@@ -86,7 +87,7 @@ static void choose_bitmaps(const struct ts_build *b, uint64_t dim[])
     }
 }
 
-/* Merges records that all fit in one area. They stay where they were sorted. */
+/* Merges records that all fit in one area. They stay in the area in which they were sorted. */
 static int merge_in_memory(struct ts_build *b, struct ts_err *err)
 {
     uint64_t before[TS_RECORD_WORDS], n, n_before;
@@ -139,8 +140,8 @@ static int merge_alone(struct ts_build *b, struct ts_err *err)
     return rc;
 }
 
-/* Keeps the merged records in their area as the spool's memory, if all lie in one area and the
- * other is free. Returns whether it did. */
+/* Makes the area of the merged records the memory of the spool, if it holds all records and the
+ * other area is free. Returns whether it did so. */
 static int stays(struct ts_build *b, uint64_t *rec, uint64_t kept)
 {
     const uint32_t words = b->collect.layout.words, area = b->area[1] == rec;
@@ -157,7 +158,8 @@ static int stays(struct ts_build *b, uint64_t *rec, uint64_t kept)
     return 1;
 }
 
-/* Merges the next n sorted records, and appends the result to the spool. n 0: there are no more. */
+/* Merges the next n sorted records, and appends the result to the spool. n 0: all records were
+ * passed. */
 static int merge_records(void *arg, uint64_t *rec, uint64_t n, struct ts_err *err)
 {
     struct ts_build *b = arg;
@@ -232,8 +234,8 @@ int ts_build_gather_merge(struct ts_build *b, struct ts_err *err)
     struct ts_collect *c = &b->collect;
     uint64_t dim[TS_MAX_ORDER];
     int rc;
-    /* If there are sorted runs, the last run must still be sorted. A record counts as 2 units of
-     * work for sorting and 1 for merging. */
+    /* If there are sorted runs, the last run must still be sorted. In the count of work, sorting a
+     * record is 2 and merging it is 1. */
     ts_build_phase_begin(b, TS_BUILD_MERGING,
                          3 * (c->n_read - c->n_zeros) + (b->runs != NULL ? 2 * c->n : 0));
     rc = ts_build_tell(b, "merging", "nonzeros", 0, c->n_read - c->n_zeros, err);

@@ -9,11 +9,11 @@
 #include "build/kept_text.h"
 #include "source/text/text_kind.h"
 
-/* Collects the texts of the options of a build. */
+/* Where the texts of the options of a build are collected. */
 struct keeping {
     struct ts_kept *k;
     int rc;      /* the first failure */
-    int nothing; /* 1: some option cannot be written as text, so that none is kept */
+    int nothing; /* 1: an option has no text, so the tensor keeps no options at all */
     struct ts_err *err;
 };
 
@@ -161,15 +161,16 @@ static void put_modes(struct keeping *g, const struct ts_build *b, int done)
     }
 }
 
-/* Copies the options of the tensor that this one was made from, as a build of these cells has them.
- * Not if cells were added up whose values had been transformed. */
+/* Copies the options of the tensor that this one is made from. Returns 0, without a copy, if this
+ * build adds up cells whose values were transformed: no options of a build would give these
+ * sums. */
 static int copy_kept(const struct ts_build *b, struct ts_kept *ret, struct ts_err *err)
 {
     struct ts_kept from;
     int rc = ts_kept_read(b->kept_from != NULL ? b->kept_from : b->from, &from, err);
     if (rc <= 0)
         return rc;
-    /* a row that only newer versions know would be lost */
+    /* an option that only a newer version knows could not be copied */
     if (from.unknown != NULL ||
         (b->order < b->from->order && from.text[TS_KEPT_TRANSFORM][0] != NULL &&
          strcmp(from.text[TS_KEPT_TRANSFORM][0], "none") != 0 &&
@@ -202,8 +203,8 @@ int ts_build_kept(const struct ts_build *b, int done, struct ts_kept *ret, struc
     return g.rc < 0 ? g.rc : !g.nothing;
 }
 
-/* Compares the options of this build, *k, with o->like. found 0: this build has none, which is
- * refused. */
+/* Compares the options of this build, *k, with o->like. Fails if `found` is 0: the options of this
+ * build could not be written as text. */
 static int compare(const struct ts_build *b, const struct ts_kept *k, int found, struct ts_err *err)
 {
     if (b->o->like == NULL)

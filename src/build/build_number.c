@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* build_number.c - turns indices into compact rows, and values into codes. A bitmap numbers the
- * used slices or, if the mode is too large, a sort. The used indices are written to modeK.rows
- * if some slices are empty. Then the records are shortened, as rows and codes need fewer bits. */
+ * used slices or, if the mode is too large, a sort. The used indices are written to modeK.rows if
+ * some slices are empty. Then the records are shortened, because rows and codes need fewer bits
+ * than indices and values. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +55,7 @@ static int write_rows(struct ts_build *b, uint32_t m, struct ts_err *err)
     return rc;
 }
 
-#define WORK_PIECE 65536u /* records between two additions to the count of work */
+#define WORK_PIECE 65536u /* after this many records a thread adds to b->work */
 
 /* State of numbering the slices of a mode too large for a bitmap, from records sorted by that
  * mode. */
@@ -68,12 +69,12 @@ struct numbering {
     struct ts_rows_writer *rows;
     int any;
     uint64_t index, row;
-    struct ts_cell_sum in, numbered_cells; /* sums over the cells, with indices and with rows */
+    struct ts_cell_sum in, numbered_cells; /* sums over the cells: with indices, with rows */
     uint8_t field[TS_RECORD_FIELDS];       /* for each field of `sorted`, its field in the spool */
     struct ts_spool out;
 };
 
-/* Adds a record to both sums: with its index, and with its row. */
+/* Adds a record to both sums: to g->in with its index, and to g->numbered_cells with its row. */
 static void add_cell(struct numbering *g, const uint64_t *rec)
 {
     const struct ts_record_layout *l = &g->sorted;
@@ -201,8 +202,8 @@ static int number_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
     return rc;
 }
 
-/* Removes modeK.rows of a mode without empty slices. A mode that was numbered by a sort can be such
- * a mode. */
+/* Removes modeK.rows of a mode without empty slices. Such a file exists only if the mode was
+ * numbered by a sort. */
 static int drop_full_rows(struct ts_build *b, uint32_t m)
 {
     char *path;
@@ -221,7 +222,7 @@ static int drop_full_rows(struct ts_build *b, uint32_t m)
 
 /* ------------------------------------------------------------------ compacting */
 
-#define PIECE 512u /* records converted at a time, whose columns stay in the cache */
+#define PIECE 512u /* records converted at a time, so that their columns stay in the cache */
 
 /* Returns the code of a value as it was read, with the bits of its weight if it has one. */
 static uint64_t code_of(const struct ts_build *b, uint64_t bits)
@@ -239,7 +240,7 @@ static uint64_t bits_of_code(const struct ts_build *b, uint64_t code)
     return b->o->weights ? bits << 32 | (uint32_t)code : bits;
 }
 
-/* Sums over the cells before and after they were compacted. */
+/* Sums over the cells: `in` before they were compacted, `out` after. */
 struct passed {
     struct ts_cell_sum in, out;
 };
@@ -256,8 +257,8 @@ static int is_renamed(const struct ts_build *b, uint32_t m)
     return !b->mapped[m] && b->n_rows[m] != b->dim[m];
 }
 
-/* Replaces a column of n values by their codes. Adds the values that the codes stand for to the
- * sums `in`, and the codes to the sums `out`. */
+/* Replaces a column of n values by their codes. Adds to in[i] the value that code i stands for, and
+ * to out[i] the code. */
 static void compact_values(const struct ts_build *b, uint64_t *column, uint32_t n, uint64_t *in,
                            uint64_t *out)
 {
@@ -294,8 +295,8 @@ static void compact_values(const struct ts_build *b, uint64_t *column, uint32_t 
     }
 }
 
-/* Converts records to the layout with rows and codes, field by field over a piece that stays in the
- * cache. Most fields then are a vector loop. */
+/* Converts records to the layout with rows and codes. It converts PIECE records at a time, one
+ * field after the other, so that most fields need only a loop that is vectorized. */
 static void compact_records(const struct ts_build *b, const struct ts_record_layout *to,
                             const uint64_t *in, uint64_t *out, uint64_t n, struct passed *ret)
 {
@@ -372,17 +373,17 @@ static void compact_memory(struct ts_build *b, const struct ts_record_layout *to
     b->gaps = 0;
     b->spool.mem = out;
     b->spool.layout = *to;
-    /* Later sorts need a part of the other area for their result. The rest of its used pages
-     * becomes their scratch memory, which the kernel need not clear again. So scratch points into
-     * that area from here on. */
+    /* Later sorts put their result in the first `used` words of the other area. The words after
+     * these that were in use become scratch memory, since the kernel need not clear their pages
+     * again. So b->scratch points into that area from here on. */
     if (used + b->scratch_words <= touched) {
         b->scratch = ts_build_other_area(b, out) + used;
         b->scratch_words = touched - used;
     }
 }
 
-/* Whether the spool is in a room (memory beside the areas) and the compacted records fit in one
- * area. */
+/* Whether the spool is in one of b->rooms (memory as large as an area) and the compacted records
+ * fit in an area. */
 static int is_in_room(const struct ts_build *b, const struct ts_record_layout *to)
 {
     return b->spool.room > 0 && b->spool.n <= b->spool.head_n &&
@@ -436,8 +437,8 @@ static int compact(struct ts_build *b, struct ts_err *err)
     return rc == 0 ? ts_build_sums_passed(b, &passed.in, &passed.out, err) : rc;
 }
 
-/* Returns the work of numbering. A sort of a mode too large for a bitmap counts each record twice,
- * and twice more if it goes through runs. Numbering and shortening count it once each. */
+/* Returns the work of numbering. A sort of a mode too large for a bitmap adds 2 for each record, or
+ * 4 if it goes through runs. Numbering and shortening add 1 each. */
 static uint64_t numbering_work(const struct ts_build *b)
 {
     const uint64_t each = b->spool.mem != NULL ? 3 : 5;

@@ -12,8 +12,7 @@ void ts_build_phase_begin(struct ts_build *b, uint32_t phase, uint64_t work)
     atomic_store_explicit(b->work, 0, memory_order_relaxed);
 }
 
-/* Returns how much of `total` is done: `done` of the caller, or more if the threads have counted
- * more. */
+/* Returns how much of `total` is done: `done`, or what b->work says if that is more. */
 static uint64_t done_of(const struct ts_build *b, uint64_t done, uint64_t total)
 {
     const uint64_t work = atomic_load_explicit(b->work, memory_order_relaxed);
@@ -52,7 +51,7 @@ int ts_build_check_stop(const struct ts_build *b, struct ts_err *err)
         return ts_build_fail_stopped(b, err);
     if (ts_build_comm_many(&b->ranks) && b->ranks.over.code == 0 &&
         b->ranks.comm->ops->poll(b->ranks.comm))
-        /* the message of another rank will replace this one */
+        /* another rank has failed, and its message replaces this one in the next agreement */
         return ts_build_fail_stopped(b, err);
     return 0;
 }

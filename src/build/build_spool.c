@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_spool.c - sorts the spool (all nonzeros of a build) in another order: in the areas if it
- * is in memory, otherwise from its file through sorted runs. */
+/* build_spool.c - sorts the spool (all nonzeros of a build) in another order. If the spool is in
+ * memory, the sort uses the two areas; otherwise it reads the file of the spool and makes sorted
+ * runs. */
 #include <string.h>
 
 #include "build/build_steps.h"
 #include "build/sort/record_sort.h"
 
-/* Records passed on at a time to each thread, as whole partitions. Packing them takes some tenths
- * of a second, so waiting for the last thread of each piece does not matter. */
+/* Most records for each thread in one call of `consume`, as whole partitions. Packing them takes
+ * some tenths of a second, so the wait for the last thread after each call does not matter. */
 #define GIVE_PIECE (UINT64_C(256) * TS_PARTITION_NNZ)
 
 void ts_build_spool_convert(const struct ts_build *b, const struct ts_record_layout *from,

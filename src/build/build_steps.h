@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_steps.h - what the steps of a build share: gathering the nonzeros of a source
- * (build_gather.c), numbering the slices (build_number.c), sorting all nonzeros in another order
- * (build_spool.c), and the sequence of all steps with the files they write (build.c).
+/* build_steps.h - the state of a build, struct ts_build, and the functions of its steps.
+ * build_gather.c gathers the nonzeros of a source, build_number.c numbers the slices, build_spool.c
+ * sorts all nonzeros in another order, and build.c calls all steps.
  *
- *   owner    the build: build.c makes and frees all parts of it, except the runs of a sort, which
- *            the sorting step frees
+ *   owner    build.c makes and frees all members of the build, except `runs`, which the sort of the
+ *            input frees
  *   units    words of 8 bytes, nonzeros
- *   threads  called from the building thread; work that is divided uses memory.threads
+ *   threads  called from the thread that builds; each step uses memory.threads threads
  *   errors   0 or a negative ts_code
  */
 #ifndef TS_BUILD_BUILD_STEPS_H
@@ -36,8 +36,8 @@
 #define TS_CONVERT_PIECE UINT64_C(32768)  /* records that a thread converts at a time */
 #define TS_READ_PIECE    UINT64_C(262144) /* most records read from a spool at a time */
 
-/* The phase numbers of ts_build_step. Mode m has TS_BUILD_PACKING + m; writing follows the last
- * mode. */
+/* Values of ts_build_step.phase. Packing mode m is phase TS_BUILD_PACKING + m. The next phase after
+ * the last mode is writing. */
 enum ts_build_phase {
     TS_BUILD_READING = 1,
     TS_BUILD_MERGING,
@@ -57,9 +57,9 @@ struct ts_build {
     uint64_t phase_work;      /* value of *work at the end of the phase; 0: unknown */
     uint32_t n_files;         /* number of text files; 0: the nonzeros do not come from files */
     const char *const *paths; /* paths of the n_files files */
-    struct ts_build_memory memory;  /* how the memory is divided */
-    uint64_t beside_bytes;          /* part of the memory that reading needs besides the text */
-    struct ts_build_space_in space; /* what is known before reading */
+    struct ts_build_memory memory;  /* how options.memory is divided */
+    uint64_t beside_bytes;          /* memory that the source needs besides its text */
+    struct ts_build_space_in space; /* what is known about the tensor's sizes before reading */
     struct ts_build_options real;   /* in a trial: the options of the real build */
     struct ts_room room;
     uint64_t room_watched_ns;
@@ -67,25 +67,26 @@ struct ts_build {
     uint64_t unpack_bytes; /* part of beside_bytes for decompression */
     struct ts_build_dir *dir;
 
-    /* Two areas as large as possible, to sort in and to read into, and a smaller one for pieces. */
+    /* Two areas as large as the memory allows, in which records are read and sorted, and the
+     * smaller `scratch`, for a few records at a time. */
     void *area_mem;
     size_t area_bytes;
     uint64_t *area[2], area_words;
     uint64_t *scratch, scratch_words;
-    struct ts_spool_rooms rooms; /* with several ranks: memory for spools that are sorted */
+    struct ts_spool_rooms rooms; /* with several ranks: two more areas, for spools */
     /* with several ranks: free memory while sorted records are given to the next step */
     struct ts_spare spare;
-    /* With several ranks: the writer of the previous mode, whose shards may not be on disk yet; or
+    /* With several ranks: the writer of the previous mode, which may still be writing shards; or
      * NULL. */
     struct ts_mode_writer *writing;
     uint32_t writing_mode;
     char *writing_path;
 
     struct ts_build_comm ranks;
-    /* with several ranks: the records that this rank has read, a file for each layout */
+    /* with several ranks: the records that this rank has read, in a spool for each layout */
     struct ts_spool *kept;
     uint32_t n_kept;
-    /* With several ranks of one machine: memory through which they hand each other records; or
+    /* With several ranks on one machine: shared memory in which they pass records to each other; or
      * NULL. */
     void *shared;
     uint64_t shared_bytes;
@@ -93,54 +94,55 @@ struct ts_build {
     struct ts_extsort *runs; /* sorted runs of the input, when it does not fit in memory */
     struct ts_merge merge;
     struct ts_spool spool; /* all nonzeros, merged: in one of the areas or in a file */
-    /* fields of the spool: of each mode's rows, and of the values */
+    /* which field of the spool holds the rows of each mode, and [order]: the values */
     uint8_t field[TS_MAX_ORDER + 1];
-    int gaps;                 /* 1: the records lie in memory, in the pieces of merge.piece */
-    int mapped[TS_MAX_ORDER]; /* 1: the field holds compact rows already */
+    int gaps;                 /* 1: b->spool.mem has unused records between those of merge.piece */
+    int mapped[TS_MAX_ORDER]; /* 1: the records hold rows of the mode */
     uint64_t dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
-    /* Subtracted from the index of a record to give that of the tensor. It is also subtracted from
-     * the size, once the modes are numbered. */
+    /* The index of a record minus shift[m] is the index in the tensor. shift[m] is 0 unless mode m
+     * has times. dim[m] is the size before this subtraction, until the modes are numbered. */
     uint64_t shift[TS_MAX_ORDER];
 
-    /* for tables */
+    /* members for tables */
     struct ts_table *table; /* NULL: the input is not a table */
     struct ts_names *names; /* NULL: no mode has names */
     struct ts_label_writer *label[TS_MAX_ORDER];
-    const struct ts_build_carried *carried; /* NULL: nothing is taken over */
+    const struct ts_build_carried *carried; /* counts of the builds of the segments; or NULL */
     const struct ts_tensor *from;           /* NULL: the input is not a tensor */
-    const struct ts_tensor *kept_from;      /* has the options of the build; NULL: `from` has */
+    const struct ts_tensor *kept_from;      /* the tensor whose options are kept; NULL: `from` */
     uint32_t from_mode[TS_MAX_ORDER];       /* mode of `from` that each mode was */
     struct ts_value_code *code;
     double sum_of_squares;
 
-    /* sums of what goes through the build, which must agree (build_sums.c) */
+    /* checksums of the records after each step, which must agree (build_sums.c) */
     struct ts_cell_sum records; /* sum over the records of the source, for all ranks */
     /* sum over the cells after the merge, for all ranks, with the tensor's indices */
     struct ts_cell_sum cells;
-    /* for this rank: the sum that the next step must find in the spool */
+    /* for this rank: the sum over the records in the spool */
     struct ts_cell_sum passing;
-    /* for this rank: the sum over the records that it has written of each copy */
+    /* for this rank: the sum over the records that it has written to each mode copy */
     struct ts_cell_sum copy[TS_MAX_ORDER];
     struct ts_disk_mode mode[TS_MAX_ORDER];
     struct ts_disk_shard *shard[TS_MAX_ORDER];
     uint32_t max_raw_bytes;
 };
 
-/* Bits of the field of a record for its value, as read, with its weight if it has one. */
+/* Width in bits of the last field of a record as read: the value, and the weight if it has one. */
 static inline uint32_t ts_build_value_bits(const struct ts_build *b)
 {
     return 8 * ts_batch_value_bytes(b->o->value_bytes, b->o->weights);
 }
 
-/* Bits of the fields that give the place of a nonzero: all but the last field, its value. */
+/* Width in bits of all fields of a record but the last: of the indices or rows, without the
+ * value. */
 static inline uint32_t ts_build_key_bits(const struct ts_record_layout *l)
 {
     return l->bits - l->width[l->n_fields - 1];
 }
 
-/* build.c. The steps that all ways into a build (build_door.c) share: begin it, with files `path`
- * or none; take the nonzeros of a source; do the rest once the source has ended; and end it, also
- * after a failure with code rc. */
+/* build.c. Functions that every kind of build in build_door.c calls. init begins a build; path: its
+ * input files, if any. read takes the nonzeros of a source. finish does all later steps. fini frees
+ * the build, also after a failure with code rc. */
 struct ts_source;
 int ts_build_init(struct ts_build *b, const struct ts_build_options *o, const char *const path[],
                   uint32_t n_paths, struct ts_build_report *report, struct ts_err *err);
@@ -148,8 +150,8 @@ int ts_build_read(struct ts_build *b, const struct ts_source *s, struct ts_err *
 int ts_build_finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err);
 int ts_build_fini(struct ts_build *b, int rc, struct ts_err *err);
 
-/* build_write.c. The files of the result: the copies of all modes; the labels, whose files are
- * checked when the sizes of the modes are known; and the index. */
+/* build_write.c. Writes the mode copies, the labels and the index of the tensor. check_labels
+ * checks the files of labels as soon as the sizes of the modes are known. */
 int ts_build_write_modes(struct ts_build *b, struct ts_err *err);
 int ts_build_check_labels(const struct ts_build *b, struct ts_err *err);
 int ts_build_write_labels(struct ts_build *b, struct ts_err *err);
@@ -159,56 +161,58 @@ int ts_build_write_index(struct ts_build *b, struct ts_err *err);
 int ts_build_tell(const struct ts_build *b, const char *step_name, const char *unit, uint64_t done,
                   uint64_t total, struct ts_err *err);
 
-/* A phase begins, in which *b->work will grow to about `work`: a unit for each record and each time
- * that it is moved. ts_build_work_add counts n more. */
+/* Begins a phase. *b->work starts at 0 and grows to about `work` in it: by 1 each time that a
+ * record is moved. ts_build_work_add adds n. */
 void ts_build_phase_begin(struct ts_build *b, uint32_t phase, uint64_t work);
 static inline void ts_build_work_add(const struct ts_build *b, uint64_t n)
 {
     atomic_fetch_add_explicit(b->work, n, memory_order_relaxed);
 }
 
-/* build_room.c. Before reading: refuses a build if the disk is too small, and warns if it may be. A
- * trial reports both instead. While reading: makes the same checks with the nonzeros so far, `done`
- * of `total`. After reading, and before packing, where ranks agree: makes them with what is known
- * then. If the disk is full all the same: writes the message with the space that was needed. */
+/* build_room.c. begin, before reading: fails if the disk is too small, and warns if it may be; a
+ * trial only reports both. watch, while reading: checks again, with the nonzeros read so far,
+ * `done` of `total`. known, after reading and before packing: checks again with the counts that are
+ * known then; ranks agree here. explain, after a failure because the disk is full: adds to the
+ * message how much space was needed. */
 int ts_build_room_begin(struct ts_build *b, struct ts_err *err);
 int ts_build_room_watch(struct ts_build *b, int full, uint64_t done, uint64_t total,
                         struct ts_err *err);
 int ts_build_room_known(struct ts_build *b, struct ts_err *err);
 void ts_build_room_explain(const struct ts_build *b, struct ts_err *err);
 
-/* Checks for a wish to stop only. After such a wish the results of sorts and merges must not be
- * used. */
+/* Checks only whether the user wants to stop. If so, sorts and merges have ended early, and their
+ * results must not be used. */
 int ts_build_check_stop(const struct ts_build *b, struct ts_err *err);
-/* writes the message of a stop */
+/* writes the message of TS_ESTOP */
 int ts_build_fail_stopped(const struct ts_build *b, struct ts_err *err);
 
-/* The area other than `used`. */
+/* Returns the area that is not `used`. */
 static inline uint64_t *ts_build_other_area(const struct ts_build *b, const uint64_t *used)
 {
     return b->area[used == b->area[0]];
 }
 
-/* build_gather.c. Runs the source, which fills b->collect, until it ends. Full areas go to
+/* build_gather.c. Runs the source, which fills b->collect, until it ends. Sorts each full area into
  * b->runs. */
 int ts_build_gather(struct ts_build *b, const struct ts_source *source, struct ts_err *err);
 
-/* Sorts and merges the gathered records. Afterwards b->spool has every nonzero once, in the order
- * of the modes. The sizes of the modes must be known. */
+/* Sorts and merges the gathered records. Afterwards b->spool has each nonzero once, sorted by the
+ * indices of mode 1, then 2, and so on. The sizes of the modes must be known. */
 int ts_build_gather_merge(struct ts_build *b, struct ts_err *err);
 
-/* build_table.c. For a table whose columns are known: makes the dictionaries that names need and
+/* build_table.c. For a table whose columns are known: makes the dictionaries of modes of names, and
  * gives them to the source. */
 struct ts_text_source;
 int ts_build_table_begin(struct ts_build *b, struct ts_text_source *s, struct ts_err *err);
 
-/* After reading: sets the sizes of modes of names and times, which do not follow from the largest
- * indices. Ranks agree here. */
+/* After reading: sets the sizes of modes of names and of times, which are not the largest index +
+ * 1. Ranks agree here. */
 int ts_build_table_sizes(struct ts_build *b, int rc, struct ts_err *err);
 
-/* For names (names.h): memory, and a label, where arg is the build. */
+/* For struct ts_names_conf (names.h): the memory of the dictionaries, and the function that writes
+ * a label; its arg is the build. */
 uint64_t ts_build_table_names_bytes(const struct ts_build_options *o);
-/* Bytes of the labels of a mode of times, at most: of all bins from the year 1 to 9999. */
+/* Most bytes that the labels of a mode of times can have: those of all bins from year 1 to 9999. */
 uint64_t ts_build_table_times_bytes(const struct ts_time_bin *bin);
 int ts_build_table_add_label(void *arg, uint32_t mode, const char *name, uint32_t n,
                              struct ts_err *err);
@@ -217,27 +221,28 @@ int ts_build_table_add_label(void *arg, uint32_t mode, const char *name, uint32_
  * name. */
 int ts_build_table_end_names(struct ts_build *b, uint32_t mode, struct ts_err *err);
 
-/* build_after.c. For o->after: gives its names to b->names before reading; the first bin of its
- * times, in a mode of times; sizes that are at least its own. */
+/* build_after.c. For a build whose nonzeros are appended to o->after. names, before reading: puts
+ * the names of that tensor into b->names. times: sets *first to its first bin. sizes: makes each
+ * size of the build at least that of the tensor. */
 int ts_build_after_names(struct ts_build *b, struct ts_err *err);
 int ts_build_after_times(const struct ts_build *b, uint32_t mode, uint64_t *first,
                          struct ts_err *err);
 int ts_build_after_sizes(struct ts_build *b, struct ts_err *err);
 
-/* build_names.c. Of several ranks, which all have read their parts: tells b->names the indices of
- * all names, and writes these. Ranks agree here. */
+/* build_names.c. With several ranks, after each has read its part of the files: numbers the names
+ * of all ranks, gives b->names their indices, and writes the names as labels. Ranks agree here. */
 int ts_build_names(struct ts_build *b, int rc, struct ts_err *err);
 
 /* Writes the labels of a mode of names or times, where they are not written yet. */
 int ts_build_table_labels(struct ts_build *b, uint32_t mode, struct ts_err *err);
 
-/* The names of the columns; name[order] is that of the values. */
+/* Sets name[m] to the name of the column of mode m, and name[order] to that of the values. */
 void ts_build_table_mode_names(const struct ts_build *b, const char *name[]);
 void ts_build_table_free(struct ts_build *b);
 
-/* build_duplicate.c. After a merge that refused b->merge.refused_index: writes the sentence again,
- * with the places of two of its nonzeros, if the files (text, or binary ones) can be read again.
- * Returns TS_EFORMAT, or TS_ESTOP. */
+/* build_duplicate.c. After a merge that failed because the cell b->merge.refused_index has several
+ * nonzeros: if the input files can be read again, replaces the message by one that says where two
+ * of these nonzeros are. Returns TS_EFORMAT, or TS_ESTOP. */
 struct ts_text_kind;
 struct ts_files_plan;
 int ts_build_name_duplicate(const struct ts_build *b, const struct ts_text_kind *kind,
@@ -246,28 +251,30 @@ int ts_build_name_duplicate(const struct ts_build *b, const struct ts_text_kind 
 int ts_build_name_duplicate_binary(const struct ts_build *b, const struct ts_files_plan *plan,
                                    struct ts_err *err);
 
-/* build_sums.c. Checks that sums agree: after the merge, after each step that numbers, and after
- * the copies. All ranks call the first and the last function. A failure is a bug, and the message
- * says so. */
+/* build_sums.c. Checks that no record was lost or changed, by sums over all records: after the
+ * merge, after each step that replaces indices by rows, and after the mode copies are written. All
+ * ranks call `merged` and `written`. A failure is a bug of this program, and the message says so.
+ * `file` writes the sums to NAME.tsh/sums. */
 int ts_build_sums_merged(struct ts_build *b, int rc, struct ts_err *err);
 int ts_build_sums_passed(struct ts_build *b, const struct ts_cell_sum *in,
                          const struct ts_cell_sum *out, struct ts_err *err);
 int ts_build_sums_written(struct ts_build *b, int rc, struct ts_err *err);
 int ts_build_sums_file(const struct ts_build *b, uint64_t index_hash, struct ts_err *err);
 
-/* build_kept.c. What the build did, as the tensor keeps it: as far as it is known after the start
- * of the input, or, if `done`, all of it. Returns 1, or 0 if the tensor keeps nothing. Then the
- * check of both against o->like, and the file. */
+/* build_kept.c. ts_build_kept returns the options of the build that the tensor keeps. With done 0,
+ * it is called after the first bytes of the input, and returns those that are known then. It
+ * returns 1, or 0 if the tensor keeps none. The check compares them with o->like. The last function
+ * does so with all options, and writes NAME.tsh/options. */
 struct ts_kept;
 int ts_build_kept(const struct ts_build *b, int done, struct ts_kept *ret, struct ts_err *err);
 int ts_build_kept_check(const struct ts_build *b, struct ts_err *err);
 int ts_build_kept_file(const struct ts_build *b, uint64_t index_hash, struct ts_err *err);
 
-/* The names of the modes, and of the values as name[order]. */
+/* Sets name[m] to the name of mode m, and name[order] to that of the values. NULL: no name. */
 void ts_build_mode_names(const struct ts_build *b, const char *name[TS_MAX_ORDER + 1]);
 
 /* build_number.c. Turns the indices and values of b->spool into compact rows and codes. Writes
- * modeK.rows of the modes with empty slices, and chooses the code of the values. */
+ * modeK.rows of each mode K with empty slices, and chooses the code of the values. */
 int ts_build_number(struct ts_build *b, struct ts_err *err);
 
 /* build_spool.c. Called with the next n records, which it may overwrite if the sort allows that. */
@@ -276,18 +283,18 @@ typedef int ts_build_spool_fn(void *arg, uint64_t *rec, uint64_t n, struct ts_er
 struct ts_build_spool_sort {
     const struct ts_record_layout *to; /* field f of `to` is the spool's field source[f] */
     const uint8_t *source;
-    uint32_t direct_bits; /* the first bits, which decide most comparisons */
+    uint32_t direct_bits; /* number of first bits of a record, which decide most comparisons */
     int overwrites;       /* 1: `consume` overwrites the records */
     ts_build_spool_fn *consume;
     void *arg;
     const char *what; /* name of the step, for the user */
 };
 
-/* Gives all nonzeros to `consume`, converted and sorted. */
+/* Converts all nonzeros to the layout `to`, sorts them, and passes them to `consume`. */
 int ts_build_spool_sort(struct ts_build *b, const struct ts_build_spool_sort *s,
                         struct ts_err *err);
 
-/* Moves the pieces of a spool together, which closes the gaps. */
+/* Moves the records of a spool together if b->gaps is 1. */
 void ts_build_spool_close_gaps(struct ts_build *b);
 
 /* Calls ts_record_convert with all threads. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_sums.c - checks that every nonzero of the source is in each mode's copy, unchanged. */
+/* build_sums.c - checks that each nonzero of the source is unchanged in the copy of each mode. */
 #include <inttypes.h>
 
 #include "base/setting.h"
@@ -9,7 +9,7 @@
 
 #define IS_BUG ": this is a bug in tstream, please report it; nothing was written"
 
-/* Adds up n sums over all ranks. Ranks agree on rc. */
+/* Replaces each of n sums of this rank by the sum of all ranks. Ranks agree on rc. */
 static int join(struct ts_build *b, int rc, struct ts_cell_sum *sum, uint32_t n, struct ts_err *err)
 {
     uint64_t word[3 * (TS_MAX_ORDER + 1)];

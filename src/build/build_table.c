@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_table.c - makes what only tables need: dictionaries of names, and the sizes and labels
- * of modes of names and times. */
+/* build_table.c - for input that is a table: makes the dictionaries of names, and the sizes and
+ * labels of modes of names and times. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "build/ranks/build_ranks.h"
 #include "source/text/text_source.h"
 
-#define NAMES_SHARE 4u   /* memory of names during reading: one part in so many */
+#define NAMES_SHARE 4u   /* during reading, names get 1/4 of options.memory */
 #define MODE_CHARS  128u /* bytes of the text "mode 3 (its name)" */
 /* a mode with more bins gets no labels, as their file would be too large */
 #define MOST_BINS (UINT64_C(1) << 24)
@@ -77,7 +77,7 @@ int ts_build_table_begin(struct ts_build *b, struct ts_text_source *s, struct ts
 }
 
 /* Returns the buffer of a new note about a mode, and sets `mode` to the mode's name for the text.
- * NULL: there is no room for more notes. */
+ * NULL: the report has TS_BUILD_NOTES notes already. */
 static char *new_note(struct ts_build *b, uint32_t m, char mode[MODE_CHARS])
 {
     struct ts_build_report *r = b->report;
@@ -87,8 +87,8 @@ static char *new_note(struct ts_build *b, uint32_t m, char mode[MODE_CHARS])
     return r->n_notes < TS_BUILD_NOTES ? r->note[r->n_notes++] : NULL;
 }
 
-/* Adds a note if the first line may be a header: read as data, it adds a nonzero with its own
- * rows. */
+/* Adds a note if the first line may be a header that was read as data, which made a nonzero of the
+ * names of the columns. */
 static void note_first_line(struct ts_build *b)
 {
     struct ts_build_report *r = b->report;
@@ -228,7 +228,7 @@ int ts_build_table_sizes(struct ts_build *b, int rc, struct ts_err *err)
     }
     if (b->names != NULL)
         b->report->name_generations = ts_names_generations(b->names);
-    ts_names_free(b->names); /* the sort areas need this memory now */
+    ts_names_free(b->names); /* frees memory that the sorts need */
     b->names = NULL;
     return 0;
 }

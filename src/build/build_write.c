@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writes the files of the result: the copy of each mode, labels, and the index last. */
+/* Writes the files of the tensor: the mode copies, then the labels, and last the index. */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -34,8 +34,9 @@ static void take_written(struct ts_build *b, uint32_t m, const struct ts_mode_wr
         b->max_raw_bytes = w->max_raw_bytes;
 }
 
-/* With several ranks, the files of a mode are written while the ranks deal and sort records for the
- * next mode. Its packed partitions take the place of the earlier ones. */
+/* With several ranks, a thread writes the shards of a mode while the ranks exchange and sort
+ * records of the next mode. Packing starts after that thread has ended, because the new partitions
+ * are stored in the memory of the old ones. */
 struct later {
     struct ts_build *b;
     struct ts_mode_writer *w;
@@ -49,7 +50,7 @@ static int give_later(void *arg, uint64_t *rec, uint64_t n, struct ts_err *err)
     return give_to_writer(l->w, rec, n, err);
 }
 
-/* Ends the writing of the previous mode. All ranks do so, whatever rc is. */
+/* Waits until the previous mode is written. All ranks call it, whatever rc is. */
 static int end_writing(struct ts_build *b, int rc, struct ts_err *err)
 {
     struct ts_mode_written written;
@@ -65,7 +66,8 @@ static int end_writing(struct ts_build *b, int rc, struct ts_err *err)
     return rc;
 }
 
-/* Deals, sorts and packs by several ranks; w and the path, which is its, are kept, to be ended. */
+/* With several ranks: exchanges and sorts the records of mode m, and packs them with w. On success
+ * b owns w and path until end_writing. */
 static int write_by_ranks(struct ts_build *b, uint32_t m, const struct ts_build_spool_sort *sort,
                           struct ts_mode_writer *w, char *path, int rc, struct ts_mode_written *ret,
                           struct ts_err *err)
@@ -149,8 +151,9 @@ static int write_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
     return rc;
 }
 
-/* Checks the norm, which the index holds as float64. A norm beyond its range could not be opened
- * again. With a norm of 0, or of few bits, there is no meaningful fit. */
+/* Checks the norm of the tensor, which the index holds as float64. A tensor whose norm is beyond
+ * the range of float64 could not be opened again. With a norm of 0, or of few bits, a fit means
+ * nothing. */
 static int check_norm(const struct ts_build *b, struct ts_err *err)
 {
     if (b->code->min == 0 && b->code->max == 0 && b->o->zeros)
@@ -223,7 +226,7 @@ int ts_build_write_labels(struct ts_build *b, struct ts_err *err)
     return rc;
 }
 
-/* Refuses names that do not fit their mode, before the work. */
+/* Fails if a file of labels does not fit its mode, before the work of the build. */
 int ts_build_check_labels(const struct ts_build *b, struct ts_err *err)
 {
     int rc = 0;
@@ -234,7 +237,7 @@ int ts_build_check_labels(const struct ts_build *b, struct ts_err *err)
     return rc;
 }
 
-/* Names that files without names are appended to. */
+/* Takes the names from the tensor that nonzeros of files without names are appended to. */
 static void copy_names(const struct ts_tensor *t, const char *name[])
 {
     for (uint32_t m = 0; m < t->order; m++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packs the batches of a source's threads side by side into one array. Each batch first gets its
- * place, in turn. */
+/* Stores the batches that the threads of a source put as records in one array. Batches get their
+ * place in the array in the order of their numbers, and threads then pack them at the same time. */
 #include "build/collect.h"
 
 #include <stdlib.h>
@@ -57,7 +57,8 @@ static struct ts_record_layout grown_layout(const struct ts_collect *c, const st
     return grown;
 }
 
-/* Whether n more records of `words` fit, now and also after all are converted to that length. */
+/* Whether n more records of `words` words fit in the array, and also if all records are converted
+ * to that length. */
 static int has_room(const struct ts_collect *c, uint32_t words, uint64_t n)
 {
     return c->used_words + n * words <= c->room_words && (c->n + n) * words <= c->room_words;
@@ -92,7 +93,7 @@ static struct ts_collect_segment *add_segment(struct ts_collect *c, uint64_t n)
     return s;
 }
 
-/* Waits for the turn of the batch. Returns 0, or -1 after a failure. */
+/* Waits until all batches with lower numbers have their place. Returns 0, or -1 after a failure. */
 static int wait_turn(struct ts_collect *c, uint64_t number)
 {
     while (number != TS_SINK_ANY && c->turn != number && !c->failed)
@@ -100,8 +101,8 @@ static int wait_turn(struct ts_collect *c, uint64_t number)
     return c->failed ? -1 : 0;
 }
 
-/* Makes records of a batch, and adds its nonzeros to the sum. It goes column by column over pieces
- * that stay in the cache. */
+/* Makes records of a batch, and adds its nonzeros to the sum. It handles PIECE nonzeros at a time,
+ * which stay in the cache, and in these one field after the other. */
 static void pack(const struct ts_batch *b, int weights, const struct ts_record_layout *l,
                  uint64_t *out, struct ts_cell_sum *sum)
 {
@@ -128,10 +129,10 @@ static void pack(const struct ts_batch *b, int weights, const struct ts_record_l
     }
 }
 
-/* Waits until there is room for the batch, in a layout that holds it. While the array is full no
- * batch enters, however small, because records and layout are being changed. The layout grows only
- * with a batch that enters: records of earlier batches may not fit in a longer one. Returns 0, or
- * -1 after a failure. */
+/* Waits until the array has space for the batch, in a layout that holds its indices. While the
+ * array is full no batch enters, however small, because records and layout are being changed. The
+ * layout grows only when a batch enters: the records of earlier batches might not fit in the array
+ * in a longer layout. Returns 0, or -1 after a failure. */
 static int enter(struct ts_collect *c, const struct ts_batch *b)
 {
     static const struct ts_err no_room = { TS_ENOMEM, 0,
@@ -290,7 +291,7 @@ uint64_t *ts_collect_settle(struct ts_collect *c, uint64_t *scratch, uint32_t th
     }
     if (!differ)
         return c->array;
-    to = longer ? scratch : c->array; /* with as many words, each segment is converted in place */
+    to = longer ? scratch : c->array; /* records that keep their length are converted in place */
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
     for (uint32_t i = 0; i < c->n_segments; i++) {
         const struct ts_collect_segment *s = &c->segment[i];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* collect.h - gathers the batches of a source's threads into one array of records, in the order of
- * the batches' numbers, if they have numbers.
+/* collect.h - gathers the batches that the threads of a source put into one array of records.
+ * Batches with numbers are stored in the order of their numbers.
  *
  * The sizes of the modes are known only at the end, so the layout of the records grows while they
  * arrive. Each batch is stored in the current layout, and converted at the end if the layout has
@@ -9,8 +9,8 @@
  *
  *   owner    the caller owns the array and the batches
  *   units    records; the fields are the indices in the order of the modes, then the value's bits
- *   threads  put: any thread, one call for each batch number; the rest: one thread
- *   errors   0 or a negative ts_code; the first failure stops all
+ *   threads  put: any thread, one call for each batch number; other functions: one thread
+ *   errors   0 or a negative ts_code; the first failure stops all threads
  */
 #ifndef TS_BUILD_COLLECT_H
 #define TS_BUILD_COLLECT_H
@@ -42,14 +42,14 @@ struct ts_collect {
     uint64_t n_rounded, rounded_line;
     uint32_t rounded_file;
     uint64_t n_missing;         /* lines left out because a field of them is missing */
-    struct ts_cell_sum records; /* sum over all nonzeros that were put so far */
-    uint32_t file;              /* of the last batch: its file, and the lines of this file so far */
+    struct ts_cell_sum records; /* checksum over all nonzeros so far */
+    uint32_t file;              /* file of the last batch; n_lines: its lines so far */
     uint64_t n_lines;
     struct ts_collect_segment *segment;
     uint32_t n_segments, segment_room;
 
     pthread_mutex_t lock;
-    /* signalled when a turn has passed, when the array was emptied, and after a failure */
+    /* signalled when a batch has got its place, when the array was emptied, and after a failure */
     pthread_cond_t moved;
     pthread_cond_t wanted; /* signalled when ts_collect_wait must check again */
     uint64_t turn;         /* number of the batch that may enter next */
@@ -63,13 +63,15 @@ int ts_collect_init(struct ts_collect *c, uint32_t order, uint32_t value_bits, u
                     uint64_t room_words, uint32_t sources, struct ts_err *err);
 void ts_collect_fini(struct ts_collect *c);
 
-/* The sink of a source (source.h). Records are sorted later, so the order of batches matters only
- * for failures. `put` waits for its turn and for room. */
+/* Returns the sink to start a source with (source.h). Records are sorted later, so the order of
+ * batches decides only which failure is reported. `put` waits for batches with lower numbers, and
+ * for space in the array. */
 struct ts_sink ts_collect_sink(struct ts_collect *c);
 
-/* Waits until the array is full (returns TS_COLLECT_FULL), all sources are done (0), one has
- * failed, or a tenth of a second has passed (TS_COLLECT_BUSY). In the first two cases no thread is
- * packing, and after ts_collect_settle all records are in c->layout. */
+/* Waits until the array is full (returns TS_COLLECT_FULL), all threads of the source are done (0),
+ * one of them has failed (its code), or a tenth of a second has passed (TS_COLLECT_BUSY). In the
+ * first two cases no thread is packing, and after ts_collect_settle all records are in
+ * c->layout. */
 #define TS_COLLECT_FULL 1
 #define TS_COLLECT_BUSY 2
 int ts_collect_wait(struct ts_collect *c, struct ts_err *err);
@@ -81,11 +83,12 @@ void ts_collect_cancel(struct ts_collect *c, const struct ts_err *why);
  * scratch (as large), which then becomes c->array. */
 uint64_t *ts_collect_settle(struct ts_collect *c, uint64_t *scratch, uint32_t threads);
 
-/* To be called after a wait that returned 0: lets `sources` threads put batches again. These may
- * only be TS_SINK_ANY. */
+/* To be called after a wait that returned 0: lets `sources` threads put batches again, which must
+ * have the number TS_SINK_ANY. */
 void ts_collect_again(struct ts_collect *c, uint32_t sources);
 
-/* Continues with `array`, after a wait that returned TS_COLLECT_FULL. */
+/* After a wait that returned TS_COLLECT_FULL: lets the threads put batches into `array`, which
+ * counts as empty. */
 void ts_collect_resume(struct ts_collect *c, uint64_t *array);
 
 #endif

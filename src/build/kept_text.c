@@ -80,7 +80,7 @@ static int adopt_cells(const struct ts_kept *was, uint64_t said, struct ts_build
     return 0;
 }
 
-/* Whether this option is stored for all modes. */
+/* Whether the tensor keeps a text of option `id` for each mode. */
 static int all_have(const struct ts_kept *was, enum ts_kept_id id)
 {
     for (uint32_t m = 0; m < was->order; m++)
@@ -89,7 +89,7 @@ static int all_have(const struct ts_kept *was, enum ts_kept_id id)
     return 1;
 }
 
-/* Returns what --text and --bin call a mode: its name, or its number. */
+/* Returns the argument of --text and --bin for a mode: its name, or its number if it has none. */
 static const char *called(const struct ts_kept *was, uint32_t m)
 {
     static const char *const number[TS_MAX_ORDER] = {

@@ -18,14 +18,13 @@ int ts_transform_parse(const char *text, struct ts_transform *ret, struct ts_err
 #define TS_TRANSFORM_CHARS 48
 void ts_transform_text(const struct ts_transform *t, char ret[TS_TRANSFORM_CHARS]);
 
-/* Completes the options of an append from those of the build of its tensor. Options whose bit (1 <<
- * id) is set in `said` were given by the user, and stay. If the input was a table, *plan is
- * completed too, o->table becomes `plan`, and columns are found by the names of the header.
+/* Sets the options of an append to those that built its tensor. Options whose bit (1 << id) is set
+ * in `said` were given by the user, and stay. If the tensor was built from a table, *plan is set
+ * too, and o->table becomes `plan`. Columns are then found by the names in the header.
  *
- * The units of times are not taken over: the new input may have others. They are found in the
- * input, and compared with the old ones (o->like). The first index is taken over only from and for
- * texts that do not state it. Sizes and labels are not taken over either. If the user gave a
- * format, its separator stays.
+ * Units of times are not set: they are found in the new input, and must equal the old ones
+ * (o->like). The first index is set only if both inputs are text that does not state it. Sizes and
+ * labels are not set. If the user gave a format, the separator of that format stays.
  *
  * *o and *plan point to texts of `was`. Each text is parsed as if the user had typed it. */
 int ts_kept_adopt(const struct ts_kept *was, uint64_t said, struct ts_build_options *o,

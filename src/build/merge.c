@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Merges the nonzeros of one cell, and counts slices, values and tree nodes while the records are
- * in the cache. */
+/* Merges the nonzeros of each cell. Counts used slices, values and tree nodes at the same time,
+ * while the records are in the cache. */
 #include "build/merge.h"
 
 #include <assert.h>
@@ -15,7 +15,7 @@
 #include "base/stop.h"
 #include "build/build.h"
 
-#define WORK_PIECE 65536u /* records between two additions to the shared count of work */
+#define WORK_PIECE 65536u /* after this many records a thread adds to g->work */
 #define PIECE      2048u  /* records that are merged and counted while they are in the cache */
 #define COLUMN     512u   /* records of which one field at a time is read into a column */
 
@@ -89,7 +89,7 @@ static inline int same_cell(const struct ts_merge *g, const uint64_t *a, const u
     return end % 64 == 0 || (a[whole] ^ b[whole]) >> (64 - end % 64) == 0;
 }
 
-/* Adds a record to a sum of hashes. */
+/* Adds a record to a checksum. */
 static void add_record(const struct ts_merge *g, const uint64_t *rec, struct ts_cell_sum *sum)
 {
     const uint64_t bits = ts_record_get(&g->layout, rec, g->order);
@@ -117,7 +117,7 @@ static void add_to(const struct ts_merge *g, const uint64_t *rec, struct ts_merg
 }
 
 /* Returns the value of a cell: the sum of its nonzeros or, with weights, their weighted mean. If
- * all weights are 0, it is the plain mean. */
+ * all weights are 0, it is the mean without weights. */
 static double value_of(const struct ts_merge *g, const struct ts_merge_sum *s)
 {
     return !g->weights      ? s->values
@@ -195,8 +195,8 @@ static int make_transformed(const struct ts_merge *g, const uint64_t *cell,
     return make_record(g, cell, x, sum->weights, out, n_rounded, err);
 }
 
-/* Writes the record of a cell from the sum of its records, and adds both to the account. Returns
- * 1, 0 if the record is a zero to be dropped, or a failure. */
+/* Makes the record of a cell from the sum of its nonzeros, and adds that sum and the record to *a.
+ * Returns 1, 0 if the record is a zero to be dropped, or a failure. */
 static int make_cell(const struct ts_merge *g, const uint64_t *cell, const struct ts_merge_sum *sum,
                      uint64_t *out, struct ts_merge_account *a, struct ts_err *err)
 {
@@ -232,7 +232,7 @@ static void remember_refused(struct ts_merge *g, const uint64_t *rec)
         g->refused_index[m] = ts_record_get(&g->layout, rec, m);
 }
 
-/* ------------------------------------------------------------------ a piece */
+/* ------------------------------------------------------------------ the records of one thread */
 
 static void count_kept(struct ts_merge *g, uint32_t thread, const uint64_t *rec, uint64_t n)
 {
@@ -268,17 +268,17 @@ static void count_kept(struct ts_merge *g, uint32_t thread, const uint64_t *rec,
     }
 }
 
-/* The records of one thread, and what it has counted in them. */
+/* The range of records that one thread merges, and its counts. */
 struct share {
     uint64_t first, n, kept, n_duplicates, n_zeros;
     int rc;
-    /* a record whose cell has a second record, which is refused; or NULL */
+    /* a record of a cell with two records, if that is an error; or NULL */
     const uint64_t *refused;
     struct ts_err err;
 };
 
-/* Merges records [first, first + n) to the front of this range. The range starts and ends with
- * whole cells. */
+/* Merges records [first, first + n) of `all`, and moves those that remain to the front of the
+ * range. No cell has records both inside and outside the range. */
 static void merge_share(struct ts_merge *g, uint32_t thread, uint64_t *all, struct share *s)
 {
     const uint32_t words = g->layout.words;
@@ -380,9 +380,9 @@ static int merge_all(struct ts_merge *g, uint64_t *rec, uint64_t n, uint64_t *ke
     return rc;
 }
 
-/* ------------------------------------------------------------------ across calls */
+/* ------------------------------------------------------------------ cells of two calls */
 
-/* Adds the records at the front that belong to the open cell (the last cell of the call before).
+/* Adds the first records that belong to the open cell, which is the last cell of the previous call.
  * Returns their number. */
 static uint64_t continue_cell(struct ts_merge *g, const uint64_t *rec, uint64_t n)
 {
@@ -418,8 +418,8 @@ static int close_cell(struct ts_merge *g, uint64_t *before, uint64_t *n_before, 
     return 0;
 }
 
-/* Keeps the records of the last cell for the next call, which may have more of that cell (the open
- * cell). Returns the number of records before them. */
+/* Keeps the sum of the last cell for the next call, which may have more records of that cell. It
+ * becomes the open cell. Returns the number of records before it. */
 static uint64_t open_cell(struct ts_merge *g, const uint64_t *rec, uint64_t n)
 {
     const uint32_t words = g->layout.words;
@@ -490,9 +490,9 @@ static int is_shifted(const struct ts_merge *g)
 int ts_merge_check(const struct ts_merge *g, const struct ts_cell_sum *records, struct ts_err *err)
 {
     const struct ts_merge_account *a = &g->account[0];
-    /* The largest rounding error: each merged value and weight is rounded to its type once, and
-     * each step of a sum is rounded. A value that was rounded to 0 was below FLT_MIN, and counts
-     * with the weight of its cell. */
+    /* The largest difference that rounding can make. Each merged value and weight is rounded once
+     * to its type, and each addition is rounded. A value that was rounded to 0 was below FLT_MIN,
+     * so the difference is below FLT_MIN times the weight of its cell. */
     const double most =
         ((g->value_bytes == 4 ? 0x1p-22 : 0) + (double)a->gone.n * 0x1p-51) * a->value_size +
         a->roundable * FLT_MIN;

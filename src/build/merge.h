@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* merge.h - passes once over all sorted nonzeros: merges those of one cell, drops zeros (unless
- * they are kept), and collects the statistics that choose codes and the order of levels.
+/* merge.h - reads all sorted nonzeros once. Merges the nonzeros of each cell, drops zeros unless
+ * they are kept, and collects the statistics that decide the codes of values and the order of
+ * levels.
  *
  *   owner    the caller
- *   units    records of indices in the order of the modes, then the value's bits, with those of its
+ *   units    records: the indices in the order of the modes, then the bits of the value and the
  *            weight (batch.h)
  *   threads  called from one, uses `threads`
  *   errors   0 or a negative ts_code
@@ -22,7 +23,7 @@
 #include "build/value_table.h"
 #include "format/cell_sum.h"
 
-/* How each value is transformed, after those of a cell are added up; 0 stays 0. */
+/* How the value of a cell is transformed, after its nonzeros are added up. 0 stays 0. */
 enum ts_transform_kind {
     TS_TRANSFORM_NONE,
     TS_TRANSFORM_LOG1P,
@@ -43,20 +44,22 @@ struct ts_merge_sum {
     struct ts_cell_sum records;
 };
 
-/* Sums over the records before and after merging, for comparison with the sums of the source. */
+/* Checksums and sums over the records before and after merging, which ts_merge_check compares. */
 struct ts_merge_account {
-    /* sums over the records that were merged or transformed, and over the records made from them */
+    /* checksums over the records that were merged or transformed, and over those made from them */
     struct ts_cell_sum gone, made;
-    struct ts_cell_sum kept;  /* sum over all records that remain, with indices as in the records */
-    struct ts_cell_sum cells; /* sum over the same records, with `shift` subtracted from indices */
+    struct ts_cell_sum kept;  /* checksum over all records that remain */
+    struct ts_cell_sum cells; /* like `kept`, with `shift` subtracted from the indices */
     uint64_t n_rounded;       /* number of merged values that were rounded to 0 (ts_value_keep) */
-    /* sums of the values of these records (times weights), and of their magnitudes */
+    /* sums of value * weight over the records of `gone` and of `made`, and of |value| * weight over
+     * those of `gone`; without weights, a weight is 1 */
     double value_gone, value_made, value_size;
-    /* sum of weights, or number, of cells whose value may have been rounded to 0 */
+    /* sum of the weights of the cells in `made`, or their number: how many values may be rounded to
+     * 0 */
     double roundable;
 };
 
-/* The records [first, first + n) that remain of a range. */
+/* The records that remain of the range of one thread: [first, first + n). */
 struct ts_merge_piece {
     uint64_t first, n;
 };
@@ -67,16 +70,16 @@ struct ts_merge {
     int duplicates;                    /* enum ts_duplicates */
     const volatile sig_atomic_t *stop; /* NULL, or set by the caller; ends merging early */
     _Atomic uint64_t *work;            /* NULL, or set by the caller; counts records merged */
-    struct ts_transform transform;     /* none, or set by the caller */
+    struct ts_transform transform;     /* NONE, or set by the caller */
     int zeros;                         /* 0, or set by the caller: 1 keeps cells whose sum is 0 */
-    /* 0, or set by the caller: 1 merges the nonzeros of a cell to their weighted mean, with the sum
-     * of their weights */
+    /* 0, or set by the caller: 1 gives each cell the weighted mean of its nonzeros, and the sum of
+     * their weights */
     int weights;
-    /* 0, or set by the caller: subtracted from indices to give those of the tensor */
+    /* 0, or set by the caller: the index in a record minus shift[m] is the index in the tensor */
     uint64_t shift[TS_MAX_ORDER];
     uint64_t nnz, n_duplicates, n_zeros;
-    /* 1: a cell has several nonzeros, which --duplicates error forbids: the members below tell
-     * which */
+    /* 1: a cell has several nonzeros, which --duplicates error forbids; refused_index is that
+     * cell */
     int refused;
     uint64_t refused_index[TS_MAX_ORDER];
     /* sets of used indices, for modes whose slices are numbered by a bitmap */
@@ -85,13 +88,14 @@ struct ts_merge {
     struct ts_fibres *fibres;
     /* tables of values, one for each thread; [0] holds all after finish */
     struct ts_value_table **values;
-    /* accounts, one for each thread; [0] holds all after finish */
+    /* sums, one struct for each thread; [0] holds all after finish */
     struct ts_merge_account *account;
 
-    /* for each thread: the records that remain of the last ts_merge_add */
+    /* for each thread: which records remain after the last ts_merge_add */
     struct ts_merge_piece *piece;
 
-    /* the open cell: the last cell so far, to which the next records may belong */
+    /* The open cell: the last cell so far, which the next records may belong to. open: 1 if there
+     * is such a cell; cell: a record of it; sum: over its records. */
     int open;
     uint64_t cell[TS_RECORD_WORDS];
     struct ts_merge_sum sum;
@@ -107,23 +111,23 @@ int ts_merge_init(struct ts_merge *g, const struct ts_record_layout *layout, uin
                   struct ts_err *err);
 void ts_merge_fini(struct ts_merge *g);
 
-/* Takes the next n sorted records, in place. The records that remain, *kept in total, are in the
- * pieces, in this order. Unless `last`, the final cell is held back, because the next records may
- * continue it. A cell that was held back earlier and turned out complete is returned in `before`
- * (*n_before is 1): it precedes the records kept. */
+/* Merges the next n sorted records in place. *kept records remain: those of piece[0], then of
+ * piece[1], and so on. Unless `last` is 1, the last cell is held back, because the next records may
+ * belong to it. A cell that was held back by the previous call and is now complete is returned in
+ * `before`, and *n_before is 1. It comes before the *kept records. */
 int ts_merge_add(struct ts_merge *g, uint64_t *rec, uint64_t n, int last, uint64_t *before,
                  uint64_t *n_before, uint64_t *kept, struct ts_err *err);
 
-/* Checks the result against `records`, the sum over all records that were added: returns TS_EIO
- * if the records that remain, plus those merged or dropped, do not add up to it. The message
- * does not name the tensor. To be called after finish. */
+/* Checks that no record was lost, from `records`, the checksum over all records that were added.
+ * Returns TS_EIO if the records that remain, and those merged or dropped, do not add up to it. The
+ * message does not name the tensor. To be called after finish. */
 int ts_merge_check(const struct ts_merge *g, const struct ts_cell_sum *records, struct ts_err *err);
 
-/* Adds the counts of all threads up in fibres[0], values[0] and account[0]; those of the other
- * threads are cleared. */
+/* Adds the counts of all threads to fibres[0], values[0] and account[0]. */
 void ts_merge_finish(struct ts_merge *g);
 
-/* Frees fibres, values and slices once the format is chosen. The counts stay. */
+/* Frees fibres, values and slices, when codes and the order of levels are chosen. The counts nnz,
+ * n_duplicates and n_zeros stay. */
 void ts_merge_release(struct ts_merge *g);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Keeps a bitmap of used indices, and finds their ranks by counting bits. */
+/* Keeps a bitmap of the used indices, and finds the row of an index by counting bits. */
 #include "build/slices.h"
 
 #include <stdlib.h>

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* slices.h - keeps which indices of a mode are used, and numbers them: the compact row of an index
- * is its rank.
+ * is the number of used indices below it.
  *
  *   owner    the caller of init calls fini
- *   units    indices from `first`, dim of them; a set costs dim / 8 bytes, and half as much again
- *            once it is counted
+ *   units    indices from `first`, dim of them; memory: dim / 8 bytes, and half as much for `rank`
  *   threads  mark: any thread at any time; row: any thread after count
  *   errors   0 or TS_ENOMEM
  */
@@ -23,7 +22,7 @@ struct ts_slices {
     uint32_t *rank; /* number of used indices before each word of the bitmap */
 };
 
-/* Returns the bytes of a set: the bitmap and the ranks. */
+/* Returns the memory of struct ts_slices for dim indices: of `bitmap` and `rank`. */
 static inline uint64_t ts_slices_bytes(uint64_t dim)
 {
     return (dim + 63) / 64 * 12;
@@ -48,7 +47,7 @@ static inline uint64_t ts_slices_row(const struct ts_slices *s, uint64_t index)
     return s->rank[at / 64] + (uint64_t)__builtin_popcountll(s->bitmap[at / 64] & below);
 }
 
-/* Replaces a column of n indices by their rows. */
+/* Replaces n indices in `column` by their rows. */
 void ts_slices_rows(const struct ts_slices *s, uint64_t *column, uint32_t n);
 
 #endif

@@ -54,7 +54,7 @@ static int kept(uint64_t hash, uint32_t drop)
     return drop == 0 || hash >> (64 - drop) == 0;
 }
 
-/* Adds to the count of a value, without a check for too many slots in use. */
+/* Adds to the count of a value. Does not check whether too many slots are in use. */
 static void count_value(struct ts_value_table *t, uint64_t bits, uint64_t hash, uint64_t count)
 {
     uint32_t s = (uint32_t)hash % SLOTS;
@@ -65,8 +65,8 @@ static void count_value(struct ts_value_table *t, uint64_t bits, uint64_t hash, 
     t->count[s] += count;
 }
 
-/* Keeps only values whose hash has `drop` leading zero bits. Returns -1 when out of memory, and
- * keeps all values then: with none of them, the entropy would wrongly be 0. */
+/* Keeps only values whose hash has `drop` leading zero bits. If memory is missing, returns -1 and
+ * keeps all values, because with no values the entropy would wrongly be 0. */
 static int keep_fewer(struct ts_value_table *t, uint32_t drop)
 {
     uint64_t *bits = malloc(t->n * sizeof *bits + 1), *count = malloc(t->n * sizeof *count + 1);
@@ -92,7 +92,7 @@ static int keep_fewer(struct ts_value_table *t, uint32_t drop)
     return 0;
 }
 
-/* Drops half of the values, again and again, until at most TS_VALUE_TABLE_MAX are left. */
+/* Drops about half of the values, repeatedly, until at most TS_VALUE_TABLE_MAX are left. */
 static void thin_out(struct ts_value_table *t)
 {
     while (t->n > TS_VALUE_TABLE_MAX && keep_fewer(t, t->drop + 1) == 0)
@@ -136,7 +136,7 @@ void ts_value_table_merge(struct ts_value_table *t, const struct ts_value_table 
     }
 }
 
-/* ------------------------------------------------------------------ the choice */
+/* ------------------------------------------------------------------ choosing the code */
 
 struct counted {
     double value;
@@ -158,8 +158,7 @@ static int by_count(const void *pa, const void *pb)
     return by_value(pa, pb);
 }
 
-/* Lists all counted values in ascending order. If only a sample was kept, the counts are scaled
- * up. */
+/* Lists all counted values in ascending order. */
 static struct counted *list_values(const struct ts_value_table *t, uint32_t *n)
 {
     struct counted *list = malloc((SMALL + (size_t)t->n + 1) * sizeof *list);
@@ -195,8 +194,8 @@ static uint32_t bit_length(uint64_t x)
     return x == 0 ? 0 : 64 - (uint32_t)__builtin_clzll(x);
 }
 
-/* Returns the bits per nonzero of codes as the block codec packs them: one width, and exceptions
- * for longer codes. share[w] is the share of codes with w bits. */
+/* Returns the bits per nonzero of codes as the block codec packs them: with one width, and
+ * exceptions for longer codes. share[w] is the fraction of codes with w bits. */
 static double packed_bits(const double share[65])
 {
     double best = INFINITY, longer = 0;
@@ -269,7 +268,7 @@ static void choose_kind(const struct ts_value_table *t, struct ts_value_code *c,
     if (t->drop > 0 || n > TS_VALUE_DICT_MAX)
         return;
     qsort(list, n, sizeof *list, by_count);
-    /* a dictionary costs a look-up, so it must save more than a few per cent */
+    /* reading with a dictionary takes a look-up, so it must save more than 5 % */
     if (1.05 * (dict_bits(list, n, nnz) + 64.0 * n / copies) < best) {
         c->base = 0;
         fill_dict(c, list, n);

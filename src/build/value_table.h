@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* value_table.h - counts the distinct values of a tensor, and chooses a code for them.
  *
- * All distinct values are counted while they are few; later only a share, chosen by hash, which
- * gets smaller as there are more. So the values kept, and the code, depend only on the set of
- * values: not on their order, nor on how threads divided them.
+ * While there are few distinct values, all are counted. Later only a sample of them is counted,
+ * chosen by hash, which is a smaller fraction the more there are. So the counted values and the
+ * code depend only on the set of values, not on their order or on how threads divided them.
  *
  *   owner    the caller
- *   units    a value is its float32 bits (high half zero) or float64 bits, by value_bytes (4 or 8)
- *   threads  one table a thread, merged at the end
+ *   units    a value is given by its float32 bits (value_bytes 4; high half zero) or float64 bits
+ *            (8)
+ *   threads  one table for each thread, merged at the end
  *   errors   0 or TS_ENOMEM
  */
 #ifndef TS_BUILD_VALUE_TABLE_H
@@ -28,17 +29,17 @@ int ts_value_table_new(uint32_t value_bytes, struct ts_value_table **ret, struct
 void ts_value_table_free(struct ts_value_table *t); /* t may be NULL */
 uint64_t ts_value_table_bytes(void);                /* bytes of a table and of its working memory */
 uint64_t
-/* Returns the size of a table: one block of memory, which may be sent to another process. */
+/* Returns the size of a table, which is one block of memory and may be sent to another process. */
 ts_value_table_size(void);
 void ts_value_table_add(struct ts_value_table *t, uint64_t bits);
 void ts_value_table_merge(struct ts_value_table *into, const struct ts_value_table *from);
 
-/* The code of a tensor's values. */
+/* The code of the values of a tensor. */
 struct ts_value_code {
     uint32_t kind, value_bytes, n_dict; /* kind: ts_value_kind */
     uint32_t code_bits;                 /* bits of a code in a record */
     double base, min, max;
-    double entropy; /* of the values, in bits per nonzero, without context */
+    double entropy; /* entropy of the values, in bits per nonzero, each value taken alone */
     int estimated;  /* 1: the entropy is an estimate */
     double dict[TS_VALUE_DICT_MAX];
     /* hash table from the bits of a value to its code + 1 */
@@ -46,8 +47,8 @@ struct ts_value_code {
     uint32_t slot_code[4 * TS_VALUE_DICT_MAX];
 };
 
-/* Chooses the code for the values of nnz (> 0) nonzeros. The tensor has `order` copies, which share
- * the cost of a dictionary. */
+/* Chooses the code for the values of nnz (> 0) nonzeros. The tensor has `order` copies and one
+ * dictionary, so the size of the dictionary is divided by `order`. */
 int ts_value_table_choose(const struct ts_value_table *t, uint64_t nnz, uint32_t order,
                           struct ts_value_code **ret, struct ts_err *err);
 

@@ -2,9 +2,9 @@
 /* build_comm.h - lets the ranks of a build (build_ranks.h) agree on failures, and exchange a few
  * numbers.
  *
- * A rank that fails goes to the end of its build, where it agrees for the last time. The others
- * learn of the failure in their next agreement. So each step that needs all ranks begins with an
- * agreement, and after one that failed there are no more.
+ * A rank that fails goes on to the agreement at the end of its build. The other ranks learn of the
+ * failure in their next agreement. So each step that needs all ranks begins with an agreement.
+ * After an agreement on a failure, ranks exchange nothing more.
  *
  *   owner    the comm and all buffers are the caller's
  *   threads  one
@@ -17,11 +17,11 @@
 
 struct ts_build_comm {
     struct ts_comm *comm; /* the communicator; NULL: one process */
-    struct ts_err over;   /* the failure that all ranks agreed on; code 0: none */
+    struct ts_err over;   /* the failure that all ranks agreed on; code 0: no failure */
     uint64_t exchange_ns; /* time in which this rank sent data to others, or waited for them */
 };
 
-/* Whether there are several ranks. b may be NULL, which means one process. */
+/* Whether several ranks build the tensor. b may be NULL: one process. */
 int ts_build_comm_many(const struct ts_build_comm *b);
 
 /* Gives all ranks the same result of a step: rc, or the failure of a rank. With one process,
@@ -34,7 +34,7 @@ enum ts_build_comm_join { TS_JOIN_SUM, TS_JOIN_MAX, TS_JOIN_MIN };
 int ts_build_comm_join(struct ts_build_comm *b, int rc, enum ts_build_comm_join kind, uint64_t *v,
                        uint32_t n, struct ts_err *err);
 
-/* Agrees, and copies the n bytes of rank 0 to all ranks. */
+/* Agrees, and copies n bytes of rank 0 to all ranks. */
 int ts_build_comm_tell(struct ts_build_comm *b, int rc, void *bytes, uint64_t n,
                        struct ts_err *err);
 
@@ -48,7 +48,7 @@ int ts_build_comm_numbers(struct ts_build_comm *b, int rc, const uint64_t *v, ui
  * The caller frees the array; NULL: out of memory. */
 uint64_t *ts_build_comm_places(const struct ts_comm *c, uint32_t owner, uint64_t bytes);
 
-/* Gather and deal of struct ts_comm. Their time is added to exchange_ns. */
+/* Call gather and deal of struct ts_comm, and add their time to exchange_ns. */
 int ts_build_comm_gather(struct ts_build_comm *b, void *buffer, const uint64_t *first,
                          struct ts_err *err);
 int ts_build_comm_deal(struct ts_build_comm *b, const void *send, const uint64_t *send_first,

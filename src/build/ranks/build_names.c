@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_names.c - numbers the names of tables on several ranks. Each rank has numbered the names in
- * its parts of the files. Modes are treated in waves of as many modes as ranks; one rank is the
- * *owner* of each mode. The owner gets all names of its mode in the order of the text (file after
- * file, rank after rank), numbers them as one process does, and writes them as labels. It then
- * sends each rank the indices of the names that this rank has sent. In both directions all modes of
- * a wave are exchanged together, in rounds of at most ROUND_BYTES. */
+/* build_names.c - numbers the names of tables on several ranks. Each rank has listed the names in
+ * its parts of the files. Modes of names are handled in waves, each of as many modes as there are
+ * ranks. One rank is the *owner* of each mode of a wave. The owner receives all names of its mode
+ * in the order of the text (file after file, rank after rank). It numbers them as one process does,
+ * and writes them as labels. Then it sends each rank the indices of the names that it got from that
+ * rank. Names and indices of all modes of a wave are sent together, in rounds of at most
+ * ROUND_BYTES. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,26 +16,26 @@
 #define MODE_BYTES  (UINT64_C(1) << 20) /* most bytes of one mode in a round */
 #define ROUND_BYTES (UINT64_C(2) << 20) /* most bytes of all modes in a round */
 #define PARTS       1024u               /* most parts of one mode in a round */
-/* most entries of the tables with the amount that each rank has of each file */
+/* most entries of the tables of a wave, which say how much each rank has of each file */
 #define ENTRIES 65536u
 
-/* A part of a mode's names: the next n units (bytes of names, or indices) that a rank has of a
- * file. */
+/* Names or indices of one mode, of one rank and one file, in a round: n units, each a byte of names
+ * or an index. */
 struct part {
     uint32_t rank;
     uint64_t n;
 };
 
-/* The position in the names of one mode, over all files and ranks in the order of the text. All
- * ranks hold the same copy, so that they know the same parts of each round. */
+/* The position in the names of one mode, in the order of the text of all files and ranks. All ranks
+ * have the same copy, so they find the same parts for each round. */
 struct walk {
-    /* the table covers files base .. base + n - 1; the next part is of `file` (in the table) and
-     * `rank` */
+    /* The table is about files base .. base + n - 1. The next part comes from file base + `file`
+     * and from `rank`. */
     uint32_t mode, base, n, file, rank;
     uint64_t *table; /* units left of each file of the table: ranks x n, row-major */
     uint64_t at;     /* bytes of this rank's names that were sent */
 
-    /* the current round */
+    /* members about the current round */
     uint64_t n_parts, own; /* number of parts; units that this rank sends or receives */
     uint64_t *count;       /* for each rank, units in this round */
     struct part part[PARTS];
@@ -44,18 +45,18 @@ struct wave {
     struct ts_build *b;
     uint32_t n; /* number of modes; rank r owns the mode of walk[r] */
     struct walk *walk;
-    /* 1: names are sent, in units of bytes; 0: indices are sent, in units of 8 bytes */
+    /* 1: names are sent, and a unit is a byte; 0: indices are sent, and a unit is 8 bytes */
     int bytes;
     uint64_t unit; /* bytes of a unit */
-    /* offsets for deal, in bytes: of_owners of the data of each owner in `own`, of_all of the data
-     * of each rank in `all` */
+    /* Offsets in bytes, for deal. of_owners: where the data from or for each owner is in `own`.
+     * of_all: where the data from or for each rank is in `all`. count: memory for walk[].count. */
     uint64_t *count, *of_owners, *of_all;
-    /* buffers: data between this rank and all owners; data between all ranks and this rank as an
-     * owner */
+    /* buffers: own: data between this rank and all owners; all: data between this rank, as an
+     * owner, and all ranks */
     char *own, *all;
 };
 
-/* Returns the walk of the mode that this rank owns; NULL: it owns none. */
+/* Returns the walk of the mode that this rank owns, or NULL if it owns none. */
 static struct walk *owned(const struct wave *v)
 {
     const uint32_t rank = v->b->ranks.comm->rank;
@@ -90,7 +91,7 @@ static int load_table(const struct wave *v, struct walk *w, struct ts_err *err)
     return rc;
 }
 
-/* Chooses the parts of a mode in the next round. w->n_parts is 0 at the end. */
+/* Chooses the parts of a mode for the next round. w->n_parts is 0 after the last round. */
 static int fill(const struct wave *v, struct walk *w, struct ts_err *err)
 {
     const uint32_t ranks = v->b->ranks.comm->n;
@@ -124,8 +125,8 @@ static int fill(const struct wave *v, struct walk *w, struct ts_err *err)
     return 0;
 }
 
-/* Chooses the parts of all modes in the next round, and sets the offsets of their bytes. *more:
- * whether there are any. */
+/* Chooses the parts of all modes for the next round, and sets the offsets of their bytes. *more:
+ * whether any mode has a part. */
 static int fill_all(struct wave *v, int *more, struct ts_err *err)
 {
     const struct walk *o = owned(v);
@@ -152,7 +153,7 @@ static void start(struct wave *v, int bytes)
     }
 }
 
-/* Sends the data of a round: names to the owners, or indices from them. */
+/* Exchanges the data of a round. to_owners 1: names go to the owners; 0: indices come from them. */
 static int deal(struct wave *v, int rc, int to_owners, struct ts_err *err)
 {
     struct ts_build_comm *ranks = &v->b->ranks;
@@ -163,8 +164,8 @@ static int deal(struct wave *v, int rc, int to_owners, struct ts_err *err)
                      : ts_build_comm_deal(ranks, v->all, v->of_all, v->own, v->of_owners, err);
 }
 
-/* Returns where the owner has part i in `all`. The parts of a rank follow one another; w->count
- * counts the units before the part. */
+/* Returns the address of part i in `all`. The parts of a rank follow one another. w->count[rank]
+ * counts its units before part i, and then includes part i. */
 static char *next_part(const struct wave *v, struct walk *w, uint64_t i)
 {
     const struct part *p = &w->part[i];
@@ -178,8 +179,7 @@ static void first_part(const struct wave *v, struct walk *w)
     memset(w->count, 0, v->b->ranks.comm->n * sizeof *w->count);
 }
 
-/* ------------------------------------------------------------------ names to owners, indices from
- * them */
+/* ------------------------------------------------------------------ names and indices */
 
 /* Adds the names of a round to the owner's list, in the order of the text. */
 static int take_names(const struct wave *v, struct ts_name_list *list, struct ts_err *err)
@@ -192,7 +192,7 @@ static int take_names(const struct wave *v, struct ts_name_list *list, struct ts
     return rc;
 }
 
-/* Reads the names that this rank sends in this round, for each owner. */
+/* Copies the names that this rank sends in this round, for each owner, to v->own. */
 static int read_names(struct wave *v, uint64_t end, struct ts_err *err)
 {
     uint64_t at = 0;
@@ -231,7 +231,7 @@ static int send_names(struct wave *v, struct ts_name_list *list, struct ts_err *
     }
 }
 
-/* Fills in the indices that the owner sends in this round, for each rank. */
+/* Writes the indices that this rank, as an owner, sends to each rank in this round to v->all. */
 static int put_indices(const struct wave *v, struct ts_name_list *list, struct ts_err *err)
 {
     struct walk *w = owned(v);
@@ -279,15 +279,15 @@ static int add_label(void *arg, uint32_t mode, const char *name, uint32_t n, str
     return ts_build_table_add_label(l->b, l->mode, name, n, err);
 }
 
-/* What the owner of a mode reports to all ranks: number of names, and number, bytes and hash of the
- * labels. Other ranks report 0. */
+/* Counts that the owner of a mode sends to all ranks: number of names, and number, bytes and hash
+ * of the labels. Other ranks have 0 there. */
 enum { NAMES, LABELS, BYTES, HASH, N_TOLD };
 struct told {
     uint64_t of[N_TOLD][TS_MAX_ORDER];
 };
 
-/* Completes the labels of the owned mode, once all its names have an index, and fills in the
- * report. */
+/* Completes the labels of the mode that this rank owns, after all its names have an index. Sets the
+ * counts of the mode in *told. */
 static int end_owned(const struct wave *v, struct ts_name_list *list, struct told *told,
                      struct ts_err *err)
 {
@@ -382,7 +382,7 @@ int ts_build_names(struct ts_build *b, int rc, struct ts_err *err)
             rc = number_wave(&v, &told, err);
     }
     free_wave(&v);
-    for (uint32_t i = 0; i < N_TOLD; i++) /* only the owner of a mode has a number other than 0 */
+    for (uint32_t i = 0; i < N_TOLD; i++) /* a sum, since only the owner of a mode has a count */
         rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_SUM, told.of[i], b->order, err);
     for (m = 0; m < b->order && rc == 0; m++) {
         b->mode[m].n_labels = told.of[LABELS][m];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Exchanges records and counts between the ranks that build a tensor together. */
+/* Keeps the records that each rank has read, and combines the counts of all ranks. */
 #include "build/ranks/build_ranks.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* bytes of a bitmap of used slices that are exchanged at a time */
+/* bytes of a bitmap of used slices that ranks exchange at a time */
 #define FOLD_BYTES (UINT64_C(4) << 20)
 
 int ts_build_ranks_writes(const struct ts_build *b)
@@ -21,7 +21,7 @@ int ts_build_ranks_writes_rows(const struct ts_build *b, uint32_t mode)
 int ts_build_ranks_rows(struct ts_build *b, int rc, struct ts_err *err)
 {
     uint64_t told[2 * TS_MAX_ORDER];
-    /* 0 and 0 for a mode whose rows another rank has written */
+    /* size and hash are 0 for a mode whose rows another rank has written */
     for (uint32_t m = 0; m < b->order; m++) {
         told[2 * m] = b->mode[m].rows_bytes;
         told[2 * m + 1] = b->mode[m].rows_hash;
@@ -82,7 +82,7 @@ int ts_build_ranks_read(struct ts_build *b, int rc, struct ts_err *err)
     c->n_read = count[0];
     c->n_zeros = count[1];
     c->n_rounded = count[2];
-    /* 0: the line is not known, as this rank counts from the start of its part of the file */
+    /* 0: not known, since a rank counts lines from the start of its part of the file */
     c->rounded_line = 0;
     c->n_missing = count[3];
     for (uint32_t m = 0; m < b->order; m++)
@@ -97,7 +97,8 @@ int ts_build_ranks_read(struct ts_build *b, int rc, struct ts_err *err)
 
 typedef void fold_fn(void *own, const void *other, uint64_t bytes);
 
-/* Combines `own` of all ranks on rank 0, by calls of `take`, and copies the result to all ranks. */
+/* Combines the data `own` of all ranks, and copies the result to `own` of all ranks. Rank 0 calls
+ * `take` with the data of each other rank, which it receives in `other`. */
 static int fold(struct ts_build *b, void *own, void *other, uint64_t bytes, fold_fn *take,
                 struct ts_err *err)
 {
@@ -133,8 +134,8 @@ static void take_values(void *own, const void *other, uint64_t bytes)
     ts_value_table_merge(own, other);
 }
 
-/* Combines the bitmaps of all ranks by OR. Each rank combines one part, and then all get all parts,
- * so that the work is divided equally. */
+/* Combines the bitmaps of all ranks by OR. To divide the work equally, each rank combines the bits
+ * of one range of words, and then all ranks gather all ranges. */
 static int fold_bits(struct ts_build *b, uint64_t *bits, uint64_t n_words, uint64_t *others,
                      uint64_t *part, uint64_t *got, struct ts_err *err)
 {

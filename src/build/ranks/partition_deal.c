@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Exchanges the sizes of packed partitions between ranks. All ranks divide them into the same
- * shards, and each rank writes its own shards. */
+/* Gathers the sizes of all packed partitions on all ranks. From these sizes each rank finds which
+ * shards there are, and writes the shards that begin with one of its partitions. */
 #include "build/ranks/partition_deal.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "base/files/tempfile.h"
 #include "build/ranks/shards_file.h"
 
-/* The data of a partition that all ranks know. */
+/* What all ranks know of a partition. */
 struct entry {
     uint32_t n_blocks, n_words, row_first, row_last;
     uint32_t first_row_nnz, last_row_nnz, largest_row_nnz;
@@ -45,10 +45,10 @@ struct ts_partition_deal {
     uint64_t begin, end; /* this rank writes shards begin .. end - 1 */
     /* partitions that this rank received from higher ranks, for its last shard */
     char *lent;
-    /* number of these partitions; offset of the next one in `lent` */
+    /* number of partitions in `lent`; offset of the next one to be written */
     uint64_t n_lent, lent_at;
 
-    /* writing: the thread, and its results */
+    /* the thread that writes, and its results */
     int out; /* file descriptor of the shared file; -1: not open */
     pthread_t thread;
     int has_thread, rc;
@@ -94,8 +94,8 @@ void ts_partition_deal_free(struct ts_partition_deal *d)
     free(d);
 }
 
-/* Returns the bytes of a partition in memory and in messages, where each begins at a multiple of 8
- * bytes. */
+/* Returns the bytes of a partition in memory and in messages, a multiple of 8 so that the next one
+ * is aligned. */
 static uint64_t bytes_of(uint32_t n_words)
 {
     return sizeof(struct ts_packed_partition) + 4 * (n_words + (uint64_t)n_words % 2);
@@ -118,7 +118,7 @@ struct ts_packed_partition *ts_partition_deal_room(struct ts_partition_deal *d, 
     return p;
 }
 
-/* Notes where a partition is stored. One that is not in spare memory is appended to the temporary
+/* Sets *place of a partition. A partition that is not in spare memory is appended to the temporary
  * file. */
 static int keep(struct ts_partition_deal *d, struct ts_packed_partition *p, struct place *place,
                 struct ts_err *err)
@@ -133,7 +133,7 @@ static int keep(struct ts_partition_deal *d, struct ts_packed_partition *p, stru
     return rc;
 }
 
-/* Copies partition k of this rank to `to`, which has room for it. */
+/* Copies partition k of this rank to `to`, which must be large enough. */
 static int read_kept(const struct ts_partition_deal *d, uint64_t k, void *to, struct ts_err *err)
 {
     const struct place *place = &d->place[k];
@@ -177,9 +177,9 @@ int ts_partition_deal_add(struct ts_partition_deal *d, struct ts_packed_partitio
     return 0;
 }
 
-/* ------------------------------------------------------------------ what all find */
+/* ------------------------------------------------------------------ the table of partitions */
 
-/* Gathers the entries of all ranks' partitions in d->all. */
+/* Gathers the entries of the partitions of all ranks in d->all. */
 static int gather(struct ts_partition_deal *d, int rc, struct ts_err *err)
 {
     struct ts_comm *c = d->plan.ranks->comm;
@@ -210,8 +210,8 @@ static int gather(struct ts_partition_deal *d, int rc, struct ts_err *err)
     return rc;
 }
 
-/* Divides the partitions into shards, as a mode_writer of one process does. Then finds the shards
- * that begin in this rank's partitions. */
+/* Divides the partitions into shards, as mode_writer.c does with one process. Then finds the shards
+ * that begin with a partition of this rank. */
 static void cut_shards(struct ts_partition_deal *d)
 {
     const struct ts_comm *c = d->plan.ranks->comm;
@@ -234,8 +234,8 @@ static void cut_shards(struct ts_partition_deal *d)
         d->end++;
 }
 
-/* Sets the size of the largest slice, and the sum of squares, added up in the same order as by one
- * process. */
+/* Sets the size of the largest slice, and the sum of squares, which is added up in the same order
+ * as with one process. */
 static void add_up(const struct ts_partition_deal *d, struct ts_mode_written *ret)
 {
     struct ts_slice_count count = { .row = UINT32_MAX };
@@ -253,8 +253,7 @@ static void add_up(const struct ts_partition_deal *d, struct ts_mode_written *re
     ret->sum_of_squares = count.sum_of_squares;
 }
 
-/* ------------------------------------------------------------------ partitions that change
- * hands */
+/* ------------------------------------------------------------------ partitions that are sent */
 
 /* Returns the bytes of partitions first .. end - 1. */
 static uint64_t sum_bytes(const struct ts_partition_deal *d, uint64_t first, uint64_t end)
@@ -265,8 +264,9 @@ static uint64_t sum_bytes(const struct ts_partition_deal *d, uint64_t first, uin
     return sum;
 }
 
-/* Returns the first partition of rank r. It and those up to *end - 1 belong to a shard that begins
- * on a lower rank, *to, which writes that shard. *end equal to the first: there are none. */
+/* Returns the first partition of rank r. The partitions from it to *end - 1 belong to a shard that
+ * begins on a lower rank, *to, which writes that shard. If *end is the first partition, rank r has
+ * no such partitions. */
 static uint64_t borrowed(const struct ts_partition_deal *d, uint32_t r, uint64_t *end, uint32_t *to)
 {
     const uint64_t first = d->rank_first[r];
@@ -316,7 +316,7 @@ static int lend(struct ts_partition_deal *d, struct ts_err *err)
         if (send == NULL || d->lent == NULL)
             rc = ts_build_comm_no_memory(err);
     }
-    /* the partitions to be sent are this rank's first ones */
+    /* this rank sends its first partitions */
     for (uint64_t k = 0, at = 0; at < bytes && rc == 0; k++) {
         rc = read_kept(d, k, send + at, err);
         at += bytes_of(d->own[k].n_words);
@@ -332,8 +332,8 @@ static int lend(struct ts_partition_deal *d, struct ts_err *err)
 
 /* ------------------------------------------------------------------ writing */
 
-/* Sets *ret to partition k of the shards that this rank writes: its address in memory, or a copy
- * read from the file. */
+/* Sets *ret to partition k, which is in a shard that this rank writes: to its address in memory, or
+ * to a copy read from the temporary file. */
 static int read_partition(struct ts_partition_deal *d, uint64_t k, struct ts_packed_partition **ret,
                           struct ts_err *err)
 {
@@ -386,7 +386,7 @@ static int write_shards(struct ts_partition_deal *d, struct ts_shard_writer *w, 
     return rc;
 }
 
-/* Returns the offset in the file of shard `end`, if no shard is compressed. */
+/* Returns the offset of shard `end` in the shared file, if shards are not compressed. */
 static uint64_t plain_offset(const struct ts_partition_deal *d, uint64_t end)
 {
     uint64_t sum = 0;
@@ -399,9 +399,9 @@ static uint64_t plain_offset(const struct ts_partition_deal *d, uint64_t end)
     return sum;
 }
 
-/* Writes this rank's shards to the file `to` from byte `at` on. `to` is the shared file, or a
- * temporary one while the offset in the shared file is not known. Sets their table and their size
- * in bytes. */
+/* Writes the shards of this rank to the file `to` from byte `at` on. `to` is the shared file, or a
+ * temporary file if the offset in the shared file is not known yet. Sets *shard to the table of
+ * these shards, and *bytes to their size. */
 static int write_own(struct ts_partition_deal *d, int to, uint64_t at, struct ts_disk_shard **shard,
                      uint64_t *bytes, struct ts_err *err)
 {
@@ -409,7 +409,8 @@ static int write_own(struct ts_partition_deal *d, int to, uint64_t at, struct ts
     struct ts_shard_writer *w = NULL;
     uint64_t n = 0;
     int rc;
-    /* the threads mostly wait for the disk, while the next mode is packed */
+    /* these threads mostly wait for the disk, so they take little time from packing the next
+     * mode */
     plan.threads = plan.n_buffers;
     plan.has_file = 1;
     plan.file = to;
@@ -420,7 +421,7 @@ static int write_own(struct ts_partition_deal *d, int to, uint64_t at, struct ts
     if (rc == 0)
         rc = ts_shard_writer_finish(w, shard, &n, bytes, &d->cells, err);
     ts_shard_writer_free(w);
-    /* the deal exists until the next mode is packed, so it should not hold this memory */
+    /* packing of the next mode needs this memory, before the deal is freed */
     ts_partition_pool_trim(d->plan.writer.pool);
     free(d->lent);
     d->lent = NULL;
@@ -428,8 +429,8 @@ static int write_own(struct ts_partition_deal *d, int to, uint64_t at, struct ts
     return rc;
 }
 
-/* Flushes and closes the file. Each rank flushes what it has written: a rank on another machine
- * cannot. */
+/* Flushes and closes the file. Each rank flushes what it has written, because a rank on another
+ * machine cannot do that. */
 static int end_file(struct ts_partition_deal *d, int rc, struct ts_err *err)
 {
     if (rc == 0 && fsync(d->out) != 0)
@@ -440,8 +441,8 @@ static int end_file(struct ts_partition_deal *d, int rc, struct ts_err *err)
     return rc;
 }
 
-/* Thread function: writes uncompressed shards directly to their place, which follows from their
- * sizes. */
+/* Thread function: writes shards that are not compressed to the shared file. Their offsets follow
+ * from the sizes of the partitions. */
 static void *write_plain(void *arg)
 {
     struct ts_partition_deal *d = arg;
@@ -451,8 +452,8 @@ static void *write_plain(void *arg)
     return NULL;
 }
 
-/* Compresses shards into a temporary file. When all ranks know the sizes, each copies its shards to
- * their place in the shared file. */
+/* Compresses the shards of this rank into a temporary file. When all ranks know the compressed
+ * sizes, each rank copies its shards to the shared file. */
 static int write_packed(struct ts_partition_deal *d, int rc, struct ts_err *err)
 {
     struct ts_build_comm *ranks = d->plan.ranks;
@@ -474,7 +475,7 @@ static int write_packed(struct ts_partition_deal *d, int rc, struct ts_err *err)
     return end_file(d, rc, err);
 }
 
-/* Writes this rank's shards, in a thread if the memory of the partitions stays available. The
+/* Writes the shards of this rank, in a thread if the memory of the partitions stays available. The
  * result is in d->rc and d->err. */
 static void write_file(struct ts_partition_deal *d)
 {
@@ -488,11 +489,11 @@ static void write_file(struct ts_partition_deal *d)
     if (d->rc < 0)
         return;
     d->has_thread = stays && pthread_create(&d->thread, NULL, write_plain, d) == 0;
-    if (!d->has_thread) /* otherwise the thread writes and closes the file */
+    if (!d->has_thread) /* a thread would write and close the file */
         write_plain(d);
 }
 
-/* Gathers the table of all shards on all ranks. */
+/* Gathers the table of the shards of all ranks on each rank. */
 static int gather_table(struct ts_partition_deal *d, int rc, const struct ts_disk_shard *own,
                         struct ts_mode_written *ret, struct ts_err *err)
 {

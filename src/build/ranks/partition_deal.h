@@ -2,14 +2,14 @@
 /* partition_deal.h - makes the shards of one file from partitions that several ranks have packed.
  *
  * Where a shard ends depends on the sizes of all partitions before it. So each rank keeps its
- * packed partitions until all ranks have exchanged the sizes: in spare memory and, when that is
- * full, in a temporary file. Then each rank writes the shards that begin in its range. Higher ranks
- * send the partitions that its last shard still lacks.
+ * packed partitions, in spare memory and then in a temporary file, until all ranks have exchanged
+ * the sizes. Then each rank writes the shards that begin with one of its partitions. If its last
+ * shard also has partitions of higher ranks, these ranks send them.
  *
  *   owner    the caller
  *   units    as in mode_writer.h
- *   threads  room: any thread, also during add; add: one at a time; the rest: one. Writing may use
- *            a thread of its own
+ *   threads  room: any thread, also during add; add: one thread at a time; other functions: one
+ *            thread. A thread of the deal may write
  *   errors   0 or a negative ts_code; ranks agree on them in begin and end (build_comm.h)
  */
 #ifndef TS_BUILD_PARTITION_DEAL_H
@@ -27,7 +27,7 @@ struct ts_partition_deal_plan {
     /* spare memory for packed partitions, read when the first one is packed; NULL: none */
     const struct ts_spare *spare;
     uint64_t shard_bytes;
-    /* for this rank's shards; its path is that of the shared file */
+    /* for the shards of this rank; writer.path is the shared file */
     struct ts_shard_writer_plan writer;
 };
 
@@ -35,24 +35,25 @@ int ts_partition_deal_new(const struct ts_partition_deal_plan *plan, struct ts_p
                           struct ts_err *err);
 void ts_partition_deal_free(struct ts_partition_deal *d); /* d may be NULL */
 
-/* Returns spare memory for a partition of n_words; its `room` is 0. ts_partition_deal_add takes it
- * back. NULL: too little spare memory is left. */
+/* Returns spare memory for a packed partition of n_words words, whose `room` is 0, or NULL if too
+ * little spare memory is left. The partition must be given to ts_partition_deal_add. */
 struct ts_packed_partition *ts_partition_deal_room(struct ts_partition_deal *d, uint32_t n_words);
 
-/* Adds this rank's next partition. It is not copied if it is in spare memory. */
+/* Adds the next partition of this rank. A partition in spare memory is not copied. */
 int ts_partition_deal_add(struct ts_partition_deal *d, struct ts_packed_partition *p,
                           struct ts_err *err);
 
-/* Exchanges the sizes of partitions, and writes the shards of this rank, in the background if spare
- * memory stays available. rc: the result of packing. Sets *ret for all ranks, without shards. */
+/* Exchanges the sizes of partitions, and writes the shards of this rank, in a thread if spare
+ * memory stays available. rc: the result of packing. Sets *ret, except for the members about
+ * shards. */
 int ts_partition_deal_begin(struct ts_partition_deal *d, int rc, struct ts_mode_written *ret,
                             struct ts_err *err);
 
 /* waits until the shards of this rank are written */
 void ts_partition_deal_wait(struct ts_partition_deal *d);
 
-/* To be called after begin, with the result rc of the work in between. Sets the shards of all
- * ranks. */
+/* To be called after begin. rc: the result of this rank's work since then. Sets the members of *ret
+ * about the shards of all ranks. */
 int ts_partition_deal_end(struct ts_partition_deal *d, int rc, struct ts_mode_written *ret,
                           struct ts_err *err);
 

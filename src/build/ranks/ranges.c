@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Few ranges are found by comparing each record with all splits, in loops that compilers vectorise.
- * Many ranges are found by bisection. */
+/* Finds the ranges of records. With few ranges, each record is compared with the start of every
+ * range, in loops that compilers vectorize. With many ranges, the range is found by bisection. */
 #include "build/ranks/ranges.h"
 
 #include <string.h>
 
 #include "build/sort/record.h"
 
-#define PIECE 512u /* records whose words stay in the cache */
+#define PIECE 512u /* records handled at a time, so that their words stay in the cache */
 
 void ts_ranges_set(struct ts_ranges *r, const uint64_t *split, uint32_t n, uint32_t words)
 {
@@ -29,8 +29,8 @@ static uint32_t bisect(const struct ts_ranges *r, const uint64_t *rec)
     return low;
 }
 
-/* Finds ranges by the first words of records. Returns whether a record has the same first word as a
- * split: it may still belong before the split. */
+/* Finds ranges by the first words of records. Returns 1 if a record has the same first word as a
+ * split, because it may belong before that split all the same. */
 static inline __attribute__((always_inline)) int count_words(const struct ts_ranges *r,
                                                              const uint64_t *rec, uint32_t words,
                                                              uint32_t splits, uint64_t n,
@@ -70,7 +70,7 @@ static void find_piece(const struct ts_ranges *r, const uint64_t *rec, uint64_t 
     int equal = 1;
     if (r->n <= TS_RANGES_FEW && r->words == 1) {
         (void)find_few(r, rec, 1, n, range);
-        return; /* records of one word are decided by it */
+        return; /* a record of one word has no words that could decide otherwise */
     }
     if (r->n <= TS_RANGES_FEW)
         equal =
@@ -90,7 +90,8 @@ void ts_ranges_find(const struct ts_ranges *r, const uint64_t *rec, uint64_t n, 
                 count[range[i]]++;
             continue;
         }
-        /* counts few ranges by sums over the array, without a counter in memory for each record */
+        /* with few ranges: one sum over `range` for each, which is faster than a counter in
+         * memory */
         for (uint32_t k = 0; k < r->n; k++) {
             uint32_t sum = 0;
             for (uint64_t i = at; i < at + now; i++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ranges.h - finds which of several ranges each record is in, and groups records by range.
  *
- *   owner    the caller owns all arrays; those given to set must stay
- *   units    records of `words` words; ranges from 0, range r > 0 begins with record split[r - 1],
- *            which is in it
+ *   owner    the caller owns all arrays; the array `split` must stay
+ *   units    records of `words` words; ranges count from 0; the first record of range r > 0 is
+ *            split[r - 1]
  *   threads  pure: several threads may find and move different records at the same time
  *   errors   none
  */
@@ -27,8 +27,8 @@ void ts_ranges_set(struct ts_ranges *r, const uint64_t *split, uint32_t n, uint3
 void ts_ranges_find(const struct ts_ranges *r, const uint64_t *rec, uint64_t n, uint32_t *range,
                     uint64_t *count);
 
-/* Groups records by range: copies record i to record place[range[i]] of `out`, and adds 1 to that
- * place. */
+/* Groups records by range: copies record i to record place[range[i]] of `out`, and adds 1 to
+ * place[range[i]]. */
 void ts_ranges_move(const struct ts_ranges *r, const uint64_t *rec, uint64_t n,
                     const uint32_t *range, uint64_t *place, uint64_t *out);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sends records to the rank whose range they are in, sorts them there, and passes them to
- * `consume`. */
+/* Sends each record to the rank whose range it is in. Each rank sorts the records that it gets, and
+ * passes them to `consume`. */
 #include "build/ranks/ranks_deal.h"
 
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 #include "build/write/mode_writer.h"
 #include "build/sort/record_sort.h"
 
-/* Returns the most records that a rank sends in a round. The part of each thread should stay in its
- * cache, and a round may use only a small part of an area. */
+/* Returns the most records that a rank sends in a round. The records of each thread should stay in
+ * its cache, and those of a round may fill only a small part of an area. */
 static uint64_t most_dealt(const struct ts_dealing *d)
 {
     const struct ts_build *b = d->b;
@@ -26,10 +26,10 @@ static int new_deal(struct ts_dealing *d, struct ts_err *err)
     for (uint32_t i = 0; i < d->s->n_from; i++)
         if (d->s->from[i].layout.words > from_words)
             from_words = d->s->from[i].layout.words;
-    /* 3: `moved`, and twice `send`, as shared memory holds two arrays */
+    /* 3: `moved`, and `send` twice, because shared memory has two arrays for each rank */
     d->piece = b->scratch_words / (from_words + 3 * words + 1);
     d->piece = d->piece < most_dealt(d) ? d->piece : most_dealt(d);
-    if (d->piece > b->area_words / words / n / 4) /* one rank may get all records of 4 rounds */
+    if (d->piece > b->area_words / words / n / 4) /* one rank may get all of 4 rounds */
         d->piece = b->area_words / words / n / 4;
     if (d->piece == 0 || b->area_words / words < 4 * (uint64_t)n ||
         b->area_words / words < (uint64_t)TS_PARTITION_NNZ * d->s->whole)
@@ -65,8 +65,8 @@ static void free_deal(struct ts_dealing *d)
     free(d->send_first);
 }
 
-/* Whether the received records can be sorted into the memory of the spool, whose records were all
- * sent. */
+/* Whether the received records can be sorted into the memory of the spool. The records of the spool
+ * were all sent, so they are no longer needed. */
 static int can_replace(const struct ts_dealing *d)
 {
     const struct ts_spool *s = d->s->from;
@@ -74,9 +74,9 @@ static int can_replace(const struct ts_dealing *d)
            d->filled <= d->b->rooms.words / d->s->sort.to->words;
 }
 
-/* For whole partitions: the first records of rank r (its head) may complete a partition that begins
- * on a lower rank. Sets head[r], their number, and owner[r], the rank that gets them; all ranks
- * find the same. */
+/* For sorts into whole partitions: the first records of rank r (its head) may belong to a partition
+ * that begins on a lower rank. Sets head[r], the number of these records, and owner[r], the rank
+ * that gets them. All ranks compute the same values. */
 static int plan_heads(struct ts_dealing *d, int taken, uint64_t *head, uint32_t *owner,
                       struct ts_err *err)
 {
@@ -110,11 +110,11 @@ static int give(struct ts_dealing *d, uint64_t *rec, uint64_t n, struct ts_err *
     return n > take ? d->s->sort.consume(d->s->sort.arg, rec + take * words, n - take, err) : 0;
 }
 
-/* Returns the memory that is free while sorted records are passed to `consume`. For the copy of a
- * mode it should stay free while the next copy is sorted. If possible it is in the room of the
- * spool, after its records, with a gap in case the next copy is larger. Most of that memory was in
- * use before, when records were longer, so the kernel need not clear it. Otherwise it is the other
- * room or an area. */
+/* Returns the memory that is free while sorted records are passed to `consume`. For a mode copy, it
+ * should stay free while the next copy is sorted. If possible it is in the room of the spool, after
+ * the records, with a gap in case the next copy is larger. Most of that memory was in use when
+ * records were longer, so the kernel need not clear it. Otherwise the free memory is the other room
+ * or an area. */
 static struct ts_spare spare_of(const struct ts_dealing *d, uint64_t *area)
 {
     const struct ts_build *b = d->b;
@@ -132,10 +132,10 @@ static struct ts_spare spare_of(const struct ts_dealing *d, uint64_t *area)
     return (struct ts_spare){ area, bytes, 0 };
 }
 
-/* Sorts the received records into the memory of the spool, which they replace: over all ranks they
- * are the same nonzeros, in another order and with other fields. The next copy is made from them.
- * So a rank never uses three times the memory of its records, a third of which the kernel would
- * have to clear first. */
+/* Sorts the received records into the memory of the spool. Over all ranks they are the nonzeros of
+ * the spool, in another order of records and fields, so they replace its records, and the next copy
+ * is made from them. Without this, a rank would use three times the memory of its records, and the
+ * kernel would have to clear a third of it. */
 static uint64_t *sort_in_place_of_spool(struct ts_dealing *d)
 {
     struct ts_build *b = d->b;
@@ -149,7 +149,7 @@ static uint64_t *sort_in_place_of_spool(struct ts_dealing *d)
         ts_mode_writer_wait(b->writing);
     sorted = ts_record_sort(b->area[0], spool->head, d->filled, s->to->words, s->direct_bits,
                             s->to->bits, b->memory.threads, b->o->stop, b->work);
-    /* the sort left the result in the area: few records, or already sorted */
+    /* the sort left the result in the area, because there were few records or they were sorted */
     if (sorted == b->area[0]) {
         b->area[0] = spool->head;
         spool->head = b->rooms.mem[spool->room - 1] = sorted;
@@ -177,7 +177,7 @@ static int give_all(struct ts_dealing *d, struct ts_err *err)
         rec = sort_in_place_of_spool(d);
     } else {
         rc = ts_extsort_end(d->runs, &area, err);
-        if (!d->s->whole) /* only the runs of the input are reported, as with one process */
+        if (!d->s->whole) /* the report counts only runs of the input, as with one process */
             b->report->n_runs += ts_extsort_runs(d->runs);
         if (rc == 0)
             rc = ts_extsort_next(d->runs, &rec, &n, err);
@@ -198,15 +198,15 @@ static int give_all(struct ts_dealing *d, struct ts_err *err)
     return rc;
 }
 
-/* Sends this rank's head to its owner. Passes the heads received from higher ranks to `consume`;
- * they complete this rank's last partition. */
+/* Sends the head of this rank to its owner. Passes the heads from higher ranks to `consume`, which
+ * complete the last partition of this rank. */
 static int give_heads(struct ts_dealing *d, int rc, const uint64_t *head, const uint32_t *owner,
                       struct ts_err *err)
 {
     struct ts_comm *c = d->c;
     const uint32_t words = d->s->sort.to->words;
     const uint64_t bytes = words * sizeof(uint64_t);
-    /* this area is free: its records were passed on */
+    /* the area is free, because its records were passed to `consume` */
     uint64_t *got = ts_build_other_area(d->b, d->b->spare.mem), n;
     for (uint32_t r = 0; r < c->n; r++) {
         const int to = r == owner[c->rank] && head[c->rank] > 0;
@@ -221,8 +221,9 @@ static int give_heads(struct ts_dealing *d, int rc, const uint64_t *head, const 
     return rc == 0 && n > 0 ? d->s->sort.consume(d->s->sort.arg, got, n, err) : rc;
 }
 
-/* After the records of b->kept were sent: exchanges area[1] with their room, whose memory the
- * kernel has cleared already. Then frees b->kept. */
+/* To be called when the records of b->kept are no longer needed there. Makes their room area[1],
+ * because the kernel need not clear its memory again, and the old area[1] a room. Then frees
+ * b->kept. */
 static void reuse_room(struct ts_build *b)
 {
     const uint32_t room = b->n_kept > 0 ? b->kept[0].room : 0;
@@ -234,9 +235,9 @@ static void reuse_room(struct ts_build *b)
     ts_build_ranks_drop(b);
 }
 
-/* Passes this rank's records to `consume`, which are sorted over all ranks already. The spool of a
- * tensor stays, as later copies need it. The records that were read (b->kept) are converted into an
- * area. */
+/* Passes the records of this rank, which are already sorted over all ranks, to `consume`. b->spool
+ * stays as it is, because later copies need it. Records of b->kept are converted first, in their
+ * own room or into an area. */
 static int give_own(struct ts_dealing *d, struct ts_err *err)
 {
     struct ts_build *b = d->b;
@@ -246,7 +247,7 @@ static int give_own(struct ts_dealing *d, struct ts_err *err)
     if (s->from != b->kept) {
         b->spare = spare_of(d, b->area[0]);
     } else if (from->words == to->words) {
-        /* the layouts have equally many words, so the records are converted in place */
+        /* records of both layouts have the same length, so they are converted in place */
         if (!ts_deal_is_same(s, from))
             ts_build_spool_convert(b, from, rec, to, s->sort.source, s->from->head, d->total);
         reuse_room(b);
@@ -261,7 +262,7 @@ static int give_own(struct ts_dealing *d, struct ts_err *err)
     return give(d, rec, d->total, err);
 }
 
-/* Sends all records of the ranks, in rounds of a piece each. */
+/* Sends all records of all ranks, in rounds in which each rank sends at most d->piece records. */
 static int deal_rounds(struct ts_dealing *d, struct ts_err *err)
 {
     struct ts_build *b = d->b;

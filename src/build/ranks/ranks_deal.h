@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ranks_deal.h - sends records to the rank whose range they are in.
+/* ranks_deal.h - sends each record to the rank whose range it is in.
  *
  *   ranks_deal.c    prepares the rounds, and sorts and passes on the received records
  *   ranks_splits.c  finds where ranges begin: from records that are already sorted, or by samples
@@ -20,8 +20,8 @@
 #include "build/sort/extsort.h"
 #include "build/ranks/ranges.h"
 
-/* Records that this rank copies from the shared memory of another rank on its machine: their
- * address, how many records are copied before them, and their number. */
+/* Records that this rank copies from the shared memory of another rank on its machine. from: their
+ * address; before: the number of records that are copied before them; n: their number. */
 struct ts_dealing_take {
     const uint64_t *from;
     uint64_t before, n;
@@ -34,32 +34,34 @@ struct ts_dealing {
     uint32_t spool; /* number of the spool in s->from that is being read */
     uint64_t at;    /* number of the next record of this spool */
     uint64_t piece; /* most records that a rank sends in a round */
-    /* arrays of `piece` records: as read, converted, and grouped by rank */
+    /* arrays of `piece` records: as read, converted, and grouped by the rank they go to */
     uint64_t *in, *moved, *send;
-    /* shared memory of the ranks of this machine: two arrays like `send` for each; NULL: none */
+    /* memory that the ranks of this machine share, with two arrays like `send` for each rank; or
+     * NULL */
     void *shared;
     uint64_t round;  /* number of rounds so far */
     uint32_t *to;    /* for each record of `moved`, the rank that it goes to */
-    uint64_t *split; /* n - 1 records at which ranges begin */
+    uint64_t *split; /* the first records of ranges 1 to n - 1 */
     struct ts_ranges ranges;
     /* count: n x (n + 1), row-major. Row r has the number of records that rank r sends to each rank
-     * in this round, then whether rank r has failed. count_first: offsets of the rows, to gather
-     * them. */
+     * in this round, and then 1 if rank r has failed. count_first: offsets of the rows, for
+     * gather. */
     uint64_t *count, *count_first;
-    /* threads x n: for each thread and rank, where the thread's next record for that rank goes */
+    /* threads x n: for each thread and rank, the index in `send` of the thread's next record for
+     * that rank */
     uint64_t *place;
-    struct ts_dealing_take *take; /* room for n entries: what this rank copies from shared memory */
+    struct ts_dealing_take *take; /* n entries: what this rank copies from shared memory */
     uint64_t *send_first, *got_first;
     struct ts_extsort *runs;
-    /* numbers of this rank's records: received and not sorted yet; passed to `consume`; received in
-     * total */
+    /* numbers of records of this rank: received but not sorted yet, passed to `consume`, and
+     * received in total */
     uint64_t filled, done, total;
 
     /* for sorts into whole partitions (s->whole) */
-    /* this rank's first records, which go to a lower rank: records, number, and how many are stored
-     * so far */
+    /* the first records of this rank, which go to a lower rank: the records, their number, and how
+     * many are in `head` so far */
     uint64_t *head, n_head, head_len;
-    /* 1 (on all ranks alike): the sorted records replace the spool */
+    /* 1: the sorted records replace those of the spool, on all ranks */
     int replaces;
 };
 
@@ -81,7 +83,7 @@ static inline struct ts_extsort_area ts_deal_area(const struct ts_dealing *d)
     };
 }
 
-/* Whether converting keeps the order of the fields, and so that of the records. */
+/* Whether converting keeps the order of the fields, and so the order of the records. */
 static inline int ts_deal_keeps_order(const struct ts_build_ranks_sort *s)
 {
     for (uint32_t f = 0; f < s->sort.to->n_fields; f++)
@@ -98,18 +100,19 @@ static inline int ts_deal_is_same(const struct ts_build_ranks_sort *s,
 }
 
 /* ranks_splits.c */
-/* Finds where the range of each rank begins. Sets *taken if the records are sorted over all ranks
- * already; then no record is sent. */
+/* Finds where the range of each rank begins. Sets *taken to 1 if the records are already sorted
+ * over all ranks, so that none has to be sent. */
 int ts_deal_splits(struct ts_dealing *d, int *taken, struct ts_err *err);
 
 /* ranks_round.c */
-/* Allocates the memory that the ranks of a machine share, so that they need no messages between
- * them. Each rank has two arrays there, as one is still read while it fills the next. The memory
- * stays allocated for later sorts; larger ones replace it, on all ranks alike. */
+/* Allocates the memory that the ranks of a machine share, so that they need no messages to each
+ * other. Each rank has two arrays there, because other ranks still read one while it fills the
+ * other. The memory stays allocated for later sorts. A sort that needs more replaces it, on all
+ * ranks. */
 int ts_deal_share(struct ts_dealing *d, struct ts_err *err);
-/* Makes one round: every rank sends a piece, unless a rank has failed. rc: result of the round
- * before. *more: whether any rank had records. Other ranks may begin the next round while this rank
- * still reads their records, but not the round after that. */
+/* Makes one round, in which each rank sends up to d->piece records, unless a rank has failed. rc:
+ * the result of the previous round. *more: whether any rank had records. Other ranks may begin the
+ * next round while this rank still reads their records, but not the round after it. */
 int ts_deal_round(struct ts_dealing *d, int rc, int *more, struct ts_err *err);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs a round: each rank groups a piece of its records by rank, all exchange the counts, and the
- * records are sent. */
+/* Runs a round. Each rank groups its next records by the rank they go to. Then all ranks exchange
+ * the counts, and the records are sent. */
 #include "build/ranks/ranks_deal.h"
 
-/* records that a thread groups at a time, which stay in the cache */
+/* records that a thread groups at a time, so that they stay in the cache */
 #define GROUP_PIECE UINT64_C(1024)
 #define TAKE_PIECE  UINT64_C(16384) /* records that a thread copies at a time */
 
@@ -31,7 +31,7 @@ int ts_deal_share(struct ts_dealing *d, struct ts_err *err)
     return rc;
 }
 
-/* Whether `rank` copies the records for it from memory that it shares with this rank. */
+/* Whether `rank` gets records from this rank through shared memory, without messages. */
 static int is_here(const struct ts_dealing *d, uint32_t rank)
 {
     return d->shared != NULL && d->c->machine[rank] == d->c->machine[d->c->rank];
@@ -49,8 +49,8 @@ static uint64_t *row_of(const struct ts_dealing *d, uint32_t rank)
     return d->count + rank * (d->c->n + UINT64_C(1));
 }
 
-/* Converts n records and groups them in `send` by the rank they go to, ranks on other machines
- * first. Sets this rank's row of `count`. */
+/* Converts n records and groups them in `send` by the rank they go to. Records for ranks on other
+ * machines come first. Sets the row of this rank in `count`. */
 static void group(struct ts_dealing *d, const struct ts_record_layout *from, const uint64_t *in,
                   uint64_t n)
 {
@@ -73,7 +73,7 @@ static void group(struct ts_dealing *d, const struct ts_record_layout *from, con
             ts_ranges_find(&d->ranges, rec + i * words, some, d->to + i, count);
         }
     }
-    for (uint32_t k = 0; k < 2 * ranks; k++) { /* records for ranks that need messages come first */
+    for (uint32_t k = 0; k < 2 * ranks; k++) { /* k < ranks: records that messages carry */
         const uint32_t r = k % ranks;
         if (is_here(d, r) != (k >= ranks))
             continue;
@@ -93,7 +93,7 @@ static void group(struct ts_dealing *d, const struct ts_record_layout *from, con
     }
 }
 
-/* Reads the next piece of this rank's records and groups it. */
+/* Reads and groups the next records of this rank, at most d->piece. */
 static int next_piece(struct ts_dealing *d, struct ts_err *err)
 {
     const struct ts_build_ranks_sort *s = d->s;
@@ -117,8 +117,8 @@ static int next_piece(struct ts_dealing *d, struct ts_err *err)
     return rc;
 }
 
-/* Makes room in area[0] for the records of a round: sorts those received so far to a run if the
- * room may be too small. */
+/* Makes space in area[0] for the records of a round. If there may be too little, sorts the records
+ * received so far into a run. */
 static int make_room(struct ts_dealing *d, struct ts_err *err)
 {
     const struct ts_extsort_area area = ts_deal_area(d);
@@ -133,7 +133,7 @@ static int make_room(struct ts_dealing *d, struct ts_err *err)
 }
 
 /* Computes the offsets, in bytes, of the records that are sent and received by messages. Returns
- * the number of records of all ranks in this round. */
+ * the number of records that all ranks send in this round. */
 static uint64_t place_messages(struct ts_dealing *d)
 {
     const uint32_t n = d->c->n, own = d->c->rank;
@@ -151,8 +151,8 @@ static uint64_t place_messages(struct ts_dealing *d)
     return any;
 }
 
-/* Returns where `rank`, number `place` on this machine, has put the records for this rank. before:
- * number of records that are copied before them. */
+/* Returns where in shared memory `rank`, which is number `place` on this machine, has put its
+ * records for this rank. before: the number of records that are copied before these. */
 static struct ts_dealing_take find_take(const struct ts_dealing *d, uint32_t rank, uint32_t place,
                                         uint64_t before)
 {
@@ -164,8 +164,8 @@ static struct ts_dealing_take find_take(const struct ts_dealing *d, uint32_t ran
                                      row[d->c->rank] };
 }
 
-/* Copies records first .. end - 1 of those from all ranks of the machine; n_takes of d->take list
- * them. */
+/* Numbers the records that the first n_takes entries of d->take list one after another, and copies
+ * records first .. end - 1. */
 static void copy_taken(const struct ts_dealing *d, uint32_t n_takes, uint64_t *to, uint64_t first,
                        uint64_t end)
 {
@@ -180,8 +180,8 @@ static void copy_taken(const struct ts_dealing *d, uint32_t n_takes, uint64_t *t
     }
 }
 
-/* Copies the records that ranks of this machine have for this rank to the end of area[0], with all
- * threads. */
+/* Copies the records that ranks on this machine send to this rank to area[0], after the records
+ * there, with all threads. */
 static void take_shared(struct ts_dealing *d)
 {
     uint64_t *to = d->b->area[0] + d->filled * d->s->sort.to->words, n = 0;
@@ -198,8 +198,8 @@ static void take_shared(struct ts_dealing *d)
     d->total += n;
 }
 
-/* Gathers on all ranks the number of records that each rank sends to each rank, and whether a rank
- * has failed. If so, the ranks agree on the failure. */
+/* Gathers d->count on all ranks: the number of records that each rank sends to each rank, and
+ * whether a rank has failed. If a rank has failed, the ranks agree on the failure. */
 static int tell_counts(struct ts_dealing *d, int rc, struct ts_err *err)
 {
     const uint32_t n = d->c->n;

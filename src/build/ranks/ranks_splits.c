@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Chooses the records at which the ranges of ranks begin. */
+/* Chooses the records with which the ranges of the ranks begin. */
 #include <stdlib.h>
 
 #include "build/ranks/ranks_deal.h"
 #include "build/sort/record_sort.h"
 
-/* samples for each rank: so many times the number of ranks, over all ranks */
+/* samples of all ranks, divided by the number of ranks */
 #define SAMPLES     1024u
 #define ALL_SAMPLES 32768u /* most samples in total */
 
@@ -17,7 +17,8 @@ static void clear_rest(uint64_t *rec, uint32_t words, uint32_t bits)
             rec[w] &= 64 * w >= bits ? 0 : ~(UINT64_MAX >> (bits - 64 * w));
 }
 
-/* Reads record `at`, counted over all spools, and keeps only the bits that decide its range. */
+/* Reads record number `at` of all spools of this rank, and keeps only the bits that decide its
+ * range. */
 static int read_sample(struct ts_dealing *d, uint64_t at, uint64_t *to, struct ts_err *err)
 {
     const struct ts_build_ranks_sort *s = d->s;
@@ -35,8 +36,8 @@ static int read_sample(struct ts_dealing *d, uint64_t at, uint64_t *to, struct t
     return 0;
 }
 
-/* Whether this rank's records are sorted in the wanted order. Records in a file are not checked:
- * 0. */
+/* Returns 1 if the records of this rank are in memory and already sorted as the sort will sort
+ * them. */
 static int are_sorted(const struct ts_dealing *d, struct ts_err *err)
 {
     const struct ts_build_ranks_sort *s = d->s;
@@ -48,8 +49,9 @@ static int are_sorted(const struct ts_dealing *d, struct ts_err *err)
     return ts_record_is_sorted(rec, s->from->n, s->from->layout.words, d->b->memory.threads);
 }
 
-/* Sets *taken if the records are sorted over all ranks already: each rank's records are sorted, no
- * key is on two ranks, and no rank has far more than the others. Then records need not be sent. */
+/* Sets *taken to 1 if no record has to be sent. That is so if the records of each rank are sorted,
+ * and come after those of lower ranks. No key may be on two ranks, and no rank may have far more
+ * records than the average. */
 static int take_parts(struct ts_dealing *d, int *taken, struct ts_err *err)
 {
     const uint32_t words = d->s->sort.to->words, each = 2 + 2 * words, n = d->c->n;
@@ -71,8 +73,8 @@ static int take_parts(struct ts_dealing *d, int *taken, struct ts_err *err)
     return rc;
 }
 
-/* Chooses the splits by samples: every step-th record of each rank. The samples of all ranks,
- * sorted, are divided into equal parts, so that ranges have about as many records each. */
+/* Chooses the splits by samples. Every step-th record of each rank is a sample. The sorted samples
+ * of all ranks are divided into equal parts, so that the ranges have about equally many records. */
 static int take_samples(struct ts_dealing *d, struct ts_err *err)
 {
     struct ts_build *b = d->b;
@@ -116,7 +118,7 @@ int ts_deal_splits(struct ts_dealing *d, int *taken, struct ts_err *err)
     uint64_t least[2] = { d->piece, UINT64_MAX - ts_deal_own(d->s) };
     int rc = ts_build_comm_join(&d->b->ranks, 0, TS_JOIN_MIN, least, 2, err);
     d->piece = least[0] < UINT64_MAX - least[1] ? least[0] : UINT64_MAX - least[1];
-    d->piece += d->piece == 0; /* no rank has records, or space for any */
+    d->piece += d->piece == 0; /* 0 if no rank has records or space for one */
     if (rc == 0)
         rc = take_parts(d, taken, err);
     if (rc == 0 && !*taken)

@@ -13,13 +13,13 @@
 
 #define COPY_BYTES (UINT64_C(1) << 20)
 
-/* Opens the file with O_DIRECT, which bypasses the page cache, if the file system supports it. Not
- * for compressed shards, which are copied through the cache. */
+/* Opens the file with O_DIRECT, which bypasses the page cache, if the file system supports it.
+ * Compressed shards are copied through the cache, so their file is opened without it. */
 static int open_direct(const struct ts_partition_deal_plan *plan, int flags)
 {
     const int all = flags | O_WRONLY | O_CLOEXEC, direct = plan->writer.compress ? 0 : O_DIRECT;
     int fd = open(plan->writer.path, all | direct, 0666);
-    if (fd < 0 && errno == EINVAL) /* the file may have been created nevertheless */
+    if (fd < 0 && errno == EINVAL) /* the open may have created the file although it failed */
         fd = open(plan->writer.path, all & ~O_EXCL, 0666);
     return fd;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* shards_file.h - makes the file of shards of a mode that several processes write
+/* shards_file.h - makes the file of shards of a mode, which several processes write
  * (partition_deal.h).
  *
  *   owner    the caller closes the file
@@ -12,8 +12,8 @@
 
 #include "build/ranks/partition_deal.h"
 
-/* Rank 0 makes the file, with its final size if that is known (`bytes`, or 0), so that ranks can
- * write side by side. Then the other ranks open it. */
+/* Opens the file on all ranks. Rank 0 creates it first, and gives it its final size, so that the
+ * ranks can write at the same time. bytes: that size, or 0 if it is not known. */
 int ts_shards_file_open(const struct ts_partition_deal_plan *plan, uint64_t bytes, int *fd,
                         struct ts_err *err);
 

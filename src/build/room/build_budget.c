@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Chooses the memory and the threads of a build from what the user asks for and what the machine
- * has. */
+/* Chooses the memory and the threads of a build from the wishes of the user and the limits of the
+ * machine. */
 #include "build/room/build_budget.h"
 
 #include "base/machine/machine.h"
@@ -9,18 +9,19 @@
 #include "base/machine/threads.h"
 #include "build/room/build_memory.h"
 
-/* Chooses the number of threads that sort, and of threads that read at the same time. */
+/* Sets o->threads, and checks that this many sort threads and the threads that read can be
+ * started. */
 static int choose_threads(uint32_t threads, struct ts_build_options *o, struct ts_err *err)
 {
     struct ts_build_memory m;
     o->threads = threads > 0 ? threads : ts_threads_default();
-    /* there may be too little memory for more threads */
+    /* with little memory, fewer threads work */
     ts_build_memory_share(o, TS_MIN_ORDER, &m);
     return ts_threads_get(threads > 0 ? m.threads : 0, m.read_threads, &o->threads, err);
 }
 
-/* Sets the memory: as the user asks, or half of the free memory, but at least what shards of this
- * size need. */
+/* Sets o->memory to `memory`, which the user gave. If it is 0, sets half of the free memory, but at
+ * least what shards of shard_bytes need. */
 static int choose_memory(uint64_t memory, uint64_t shard_bytes, struct ts_build_options *o,
                          struct ts_err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_budget.h - chooses the memory and the threads of a build where the user does not, and
- * checks those that the user asks for.
+/* build_budget.h - chooses the memory and the threads of a build if the user gave none, and checks
+ * those that the user gave.
  *
  *   units    bytes; 0: not given
  *   threads  any; reads the limits of the machine
@@ -12,7 +12,7 @@
 #include "build/build.h"
 
 /* Sets memory, shard_bytes and threads of *o. memory 0: half of the free memory, but at least what
- * shards of this size need. threads 0: all. */
+ * shards of shard_bytes need. threads 0: as many as the machine has. */
 int ts_build_budget(uint64_t memory, uint64_t shard_bytes, uint32_t threads,
                     struct ts_build_options *o, struct ts_err *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Divides the memory of a build. The size of each part is what the module that uses it allocates;
- * see the modules' headers. */
+/* Divides the memory of a build. The headers of the modules that allocate it say how much each
+ * needs. */
 #include "build/room/build_memory.h"
 
 #include "source/batch.h"
@@ -11,11 +11,12 @@
 #include "source/text/text_source.h"
 #include "stream/comm.h"
 
-#define SCRATCH_SHARE 8u /* scratch memory: one part in so many of an area */
-/* least words of scratch memory, unless an area is smaller */
+#define SCRATCH_SHARE 8u /* scratch memory is 1/8 of an area */
+/* least words of scratch memory, but not more than an area */
 #define SCRATCH_WORDS (UINT64_C(1) << 20)
-#define SHARD_SHARE   8u /* largest shard: one part in so many of the memory */
-/* most bytes of all bitmaps of used slices; larger modes are numbered by a sort */
+#define SHARD_SHARE   8u /* a shard may need at most 1/8 of the memory */
+/* most bytes of all bitmaps of used slices; modes whose bitmaps do not fit are numbered by a
+ * sort */
 #define MAX_BITMAPS (UINT64_C(16) << 20)
 #define MIN_BITMAPS (UINT64_C(3) << 20)
 
@@ -29,8 +30,8 @@ static uint64_t most(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Returns the number of threads for which `bytes` are enough, if each needs `each` bytes. At least
- * 1. */
+/* Returns how many of `threads` threads can work with `bytes` bytes, if each needs `each` bytes. At
+ * least 1. */
 static uint32_t threads_for(uint32_t threads, uint64_t bytes, uint64_t each)
 {
     return (uint32_t)most(1, least(threads, bytes / each));
@@ -41,8 +42,8 @@ uint64_t ts_build_memory_least(uint64_t shard_bytes)
     return most(TS_BUILD_MIN_MEMORY, SHARD_SHARE * shard_bytes);
 }
 
-/* Gives reading an eighth of the memory: for text and its batches, or for the generator's tables
- * and batches. */
+/* Sets the memory of reading to an eighth of all: for text or the tables of the generator, and for
+ * batches. */
 static void share_reading(uint64_t memory, struct ts_build_memory *m)
 {
     const uint64_t part = memory / 8, smallest = ts_text_source_bytes(TS_TEXT_MIN_PIECE);
@@ -57,7 +58,7 @@ static void share_reading(uint64_t memory, struct ts_build_memory *m)
 static void share_areas(uint64_t memory, int rooms, struct ts_build_memory *m)
 {
     const uint64_t other = m->sort_bytes + most(m->read_bytes, most(m->merge_bytes, m->pack_bytes));
-    /* at least a quarter of the memory is for the areas; otherwise this matters only in tests */
+    /* a limit that only tests with little memory reach: the areas get at least a quarter */
     const uint64_t words = (memory - least(other, memory / 4 * 3)) / 8;
     uint64_t area = words / ((rooms ? 4 : 2) * SCRATCH_SHARE + 1) * SCRATCH_SHARE;
     const int has_rooms = rooms && area / SCRATCH_SHARE >= SCRATCH_WORDS;
@@ -84,7 +85,7 @@ void ts_build_memory_share_beside(const struct ts_build_options *o, uint32_t ord
     share_reading(memory, &m);
     m.read_bytes += beside_bytes;
     m.bitmap_bytes = least(MAX_BITMAPS, most(MIN_BITMAPS, memory / 16));
-    if (ts_comm_many(o->comm)) /* several ranks can number slices only by bitmaps */
+    if (ts_comm_many(o->comm)) /* several ranks number all slices by bitmaps */
         m.bitmap_bytes = most(MIN_BITMAPS, memory / 8);
     m.merge_threads = threads_for(m.threads, memory / 6, each);
     m.merge_bytes = m.merge_threads * each + m.bitmap_bytes;
@@ -95,7 +96,7 @@ void ts_build_memory_share_beside(const struct ts_build_options *o, uint32_t ord
         m.area_words = o->area_words / 512 * 512;
         m.room_words = ts_comm_many(o->comm) ? m.area_words : 0;
     }
-    /* for tests with small areas: an area must hold the nonzeros of a piece of text */
+    /* for tests with small areas: the nonzeros of piece_bytes of text must fit in an area */
     while (m.piece_bytes / 2 > m.area_words && m.piece_bytes > 1024)
         m.piece_bytes /= 2;
     m.scratch_words = m.area_words / SCRATCH_SHARE;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_memory.h - divides the memory of a build, before anything is read.
+/* build_memory.h - divides the memory of a build before input is read.
  *
- * Most of it is two areas in which records are sorted, and a smaller one (scratch). Several ranks
- * also keep records in two rooms, each as large as an area; the rest is in files. Besides, a build
- * needs memory for one of three things at a time: reading (text, batches), merging (tables of
- * values and used slices), packing (shards that wait for the disk). The largest of the three, and
- * what sorting needs, is subtracted from the budget. Where a thread would need too much, fewer
- * threads work.
+ * Most of the memory is two areas, in which records are sorted, and a smaller one (scratch). With
+ * several ranks, each rank also keeps records in two rooms, each as large as an area, and other
+ * records in files. Besides, a build reads (text, batches), merges (tables of values and used
+ * slices) or packs (shards that wait for the disk). Only one of these steps runs at a time, so the
+ * memory of the largest is subtracted from the budget, and the memory of sorting. If each thread
+ * would need too much, fewer threads work.
  *
- * Not counted: the program itself, stacks, and the table of shards (64 bytes for each shard, twice
- * when the index is written). These take 24 MiB in all for any tensor of less than about 10^10
- * nonzeros.
+ * The budget does not include the program itself, stacks, and the table of shards (64 bytes for
+ * each shard, twice when the index is written). These take 24 MiB in all for any tensor of less
+ * than about 10^10 nonzeros.
  *
  *   units    bytes, words of 8 bytes
  *   threads  pure
@@ -25,7 +25,7 @@
 #include "build/build.h"
 
 struct ts_build_memory {
-    /* threads of sorts and packing, of reading, and of merging */
+    /* number of threads that sort and pack, that read, and that merge */
     uint32_t threads, read_threads, merge_threads;
     /* bytes of text that each thread reads at a time */
     size_t piece_bytes;
@@ -33,21 +33,21 @@ struct ts_build_memory {
     uint64_t bitmap_bytes;
 
     uint64_t read_bytes, merge_bytes, pack_bytes; /* bytes that reading, merging and packing need */
-    /* bytes that sorting needs, in addition to one of these */
+    /* bytes that sorting needs in addition to reading, merging or packing */
     uint64_t sort_bytes;
-    uint64_t area_words, scratch_words; /* words of each of the two areas, and of the third one */
-    /* with several ranks: words of each of the two rooms of spools (build/sort/spool.h) */
+    uint64_t area_words, scratch_words; /* words of each of the two areas, and of scratch */
+    /* with several ranks: words of each of the two rooms, memory of spools (build/sort/spool.h) */
     uint64_t room_words;
 };
 
-/* Divides o->memory. beside_bytes: memory that reading needs in addition to text and batches; 0 in
- * ts_build_memory_share. */
+/* Divides o->memory. beside_bytes: memory that reading needs in addition to text and batches.
+ * ts_build_memory_share is the same with beside_bytes 0. */
 void ts_build_memory_share_beside(const struct ts_build_options *o, uint32_t order,
                                   uint64_t beside_bytes, struct ts_build_memory *ret);
 void ts_build_memory_share(const struct ts_build_options *o, uint32_t order,
                            struct ts_build_memory *ret);
 
-/* Returns the least memory for shards of this size, at least TS_BUILD_MIN_MEMORY. */
+/* Returns the least o->memory for shards of shard_bytes, which is at least TS_BUILD_MIN_MEMORY. */
 uint64_t ts_build_memory_least(uint64_t shard_bytes);
 
 #endif

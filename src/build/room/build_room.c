@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_room.c - compares the disk space and memory that a build needs with what is free: before
- * it reads, and again when more is known. */
+/* build_room.c - compares the disk space and memory that a build needs with the free space: before
+ * it reads, and again when more is known about its input. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static void warn(struct ts_build *b, const struct ts_need *need, const char *but
         b->o->note(b->o->note_arg, &text);
 }
 
-/* For a trial: writes the messages of too little space to the report, instead of failing. */
+/* For a trial: writes the messages about too little space to the report, instead of failing. */
 static void report(const struct ts_build *b)
 {
     struct ts_build_report *r = b->report;
@@ -36,7 +36,7 @@ static void report(const struct ts_build *b)
     (void)ts_room_may_lack(&b->room, &r->need[TS_NEED_BEFORE], "", &r->may_lack);
 }
 
-/* Returns the most bytes of a file of labels, or of a text. UINT64_MAX: not known. */
+/* Returns an upper bound of the bytes of a file of labels or text. UINT64_MAX: not known. */
 static uint64_t text_high(const char *path)
 {
     unsigned char head[TS_DECOMPRESS_HEAD];
@@ -54,9 +54,9 @@ static uint64_t plus(uint64_t a, uint64_t b)
     return a == UINT64_MAX || b > UINT64_MAX / 2 ? UINT64_MAX : a + b;
 }
 
-/* Returns the most bytes of names on disk. Counts the labels, twice if names are sorted. For a
- * table with names, also counts nonzeros that wait for indices, and names that do not fit in
- * memory, each with a number. */
+/* Returns an upper bound of the bytes of names and labels on disk. For a table with names, it
+ * includes nonzeros that wait for indices, and the names that do not fit in memory, each with a
+ * number. Labels count twice if names are sorted. */
 static uint64_t names_high(const struct ts_build *b)
 {
     uint64_t sum = 0, line = 8 * (b->order + UINT64_C(2));
@@ -82,15 +82,15 @@ static uint64_t names_high(const struct ts_build *b)
     return sum;
 }
 
-/* Whether `rank` runs on the same machine as this rank. Not if machines are unknown. */
+/* Whether `rank` runs on the machine of this rank. Returns 0 if that is not known. */
 static int is_neighbour(const struct ts_comm *c, uint32_t rank)
 {
     return rank == c->rank || c->beside == c->n ||
            (c->machine != NULL && c->machine[rank] == c->machine[c->rank]);
 }
 
-/* Adds up the temporary files of all ranks of this machine that are on the same disk, as each rank
- * bounds only its own files. */
+/* Adds to need->tmp.low the lower bounds of the other ranks on this machine whose temporary files
+ * are on the same disk. The bound of each rank is about its own files only. */
 static int join_needs(struct ts_build *b, int rc, struct ts_need *need, struct ts_err *err)
 {
     const struct ts_comm *c = b->ranks.comm;
@@ -139,7 +139,7 @@ static int is_watched(const struct ts_build *b)
     return b->o->trial == 0 && !b->o->no_space_check && b->room.dir != NULL;
 }
 
-/* Fails if the disk has too little space. Memory is not checked, because it is allocated
+/* Fails if the disk has too little space. Does not check memory, because it is allocated
  * already. */
 static int check_need(const struct ts_build *b, const struct ts_need *need, const char *when,
                       struct ts_err *err)
@@ -149,8 +149,8 @@ static int check_need(const struct ts_build *b, const struct ts_need *need, cons
     return ts_room_check(&b->room, &disk, when, err);
 }
 
-/* With several ranks: returns the bytes of records that do not fit in this rank's rooms. Counts the
- * records stored so far, and `more` records. */
+/* With several ranks: returns the bytes of the records stored so far, and of `more` records, that
+ * do not fit in the rooms of this rank. */
 static uint64_t kept_bytes(const struct ts_build *b, uint64_t more)
 {
     const uint64_t rooms = 16 * b->rooms.words;
@@ -160,8 +160,8 @@ static uint64_t kept_bytes(const struct ts_build *b, uint64_t more)
     return bytes > rooms ? bytes - rooms : 0;
 }
 
-/* Warns once if the space would be too small for the whole input, assuming that the rest is like
- * the `read` nonzeros. */
+/* Warns once if the space would be too small for the whole input. read: its number of nonzeros, if
+ * the input still to come is like the input so far. */
 static void warn_of_rest(struct ts_build *b, struct ts_build_space_in *in, double read)
 {
     struct ts_need need;
@@ -194,7 +194,7 @@ int ts_build_room_watch(struct ts_build *b, int full, uint64_t done, uint64_t to
     if (ranks) {
         in.runs_bytes = kept_bytes(b, full ? filled : 0);
     } else {
-        if (full || b->runs != NULL) /* the collected records will be written as a run */
+        if (full || b->runs != NULL) /* the collected records become a run in the file */
             in.runs_bytes =
                 8 * filled * c->layout.words + (b->runs == NULL ? 0 : ts_extsort_bytes(b->runs));
         in.read.low = in.read.low > n ? in.read.low : n;
@@ -207,7 +207,7 @@ int ts_build_room_watch(struct ts_build *b, int full, uint64_t done, uint64_t to
     return rc;
 }
 
-/* Computes what the build needs after reading, or after merging, from the counts that are known
+/* Computes what the build needs, after reading or after merging, from the counts that are known by
  * then. */
 static void find_known(const struct ts_build *b, struct ts_need *ret)
 {
@@ -244,7 +244,7 @@ int ts_build_room_known(struct ts_build *b, struct ts_err *err)
     return ts_build_comm_agree(&b->ranks, rc, err);
 }
 
-/* Prints the space that was needed and the free space, for result and temporary files on one disk
+/* Writes the needed space and the free space as text, for a result and temporary files on one disk
  * or on two. */
 static void print_need(const struct ts_room *r, const struct ts_need *need, char *ret, size_t size)
 {
@@ -262,7 +262,7 @@ static void print_need(const struct ts_room *r, const struct ts_need *need, char
                  ts_num_bytes(c, r->out.bytes), r->tmp, ts_num_bytes(d, r->in_tmp.bytes));
 }
 
-/* Adds the space that was needed to the message of a disk that got full. */
+/* If the message says that a disk is full, adds how much space the build needs. */
 void ts_build_room_explain(const struct ts_build *b, struct ts_err *err)
 {
     static const char *const phases[] = { "starting", "reading", "merging", "numbering" };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stores sorted runs in a file, and reads them back by ranges of keys that fit in memory. */
+/* Stores sorted runs in a file. Then reads from all runs the records of one range of keys after
+ * another, each as large as memory allows. */
 #include "build/sort/extsort.h"
 
 #include <assert.h>
@@ -13,29 +14,29 @@
 #include "build/sort/record_sort.h"
 
 #define SAMPLES 2048u /* most samples of a run */
-/* most samples of all runs; if there are more, every second one is dropped */
+/* most samples of all runs; if there are more, every second sample is dropped */
 #define ALL_SAMPLES  65536u
-#define ALL_BYTES    (UINT64_C(4) << 20) /* most bytes of all samples; the same holds */
+#define ALL_BYTES    (UINT64_C(4) << 20) /* most bytes of all samples, likewise */
 #define MIN_STEP     16u                 /* fewest records between samples */
 #define BUFFER_WORDS 65536u              /* words of the buffer for records of another layout */
 
 struct run {
     struct ts_record_layout layout;
     uint64_t at, n; /* offset in the file, in bytes; number of records */
-    uint64_t step;  /* records between samples */
+    uint64_t step;  /* number of records from one sample to the next */
     uint64_t n_samples;
     /* samples: records 0, step, 2 step, ...; begin_ranges converts them to the final layout */
     uint64_t *sample;
     uint64_t done; /* number of records already returned */
 
-    /* of the range that is being chosen: record numbers in this run */
+    /* about the range that is being chosen, as record numbers in this run */
     uint64_t end;  /* records before this one are certainly in the range */
     uint64_t over; /* records from this one on are certainly not in the range */
     uint64_t cut;  /* number of records below the bound that is being tried */
-    uint64_t may;  /* most records below a bound, judged by the samples */
+    uint64_t may;  /* at most this many records are below a bound, as samples show */
 };
 
-/* A sample used as a bound: at most sample * step records of its run are before it. */
+/* A sample that may become the end of a range. `count` records of its run come before it. */
 struct bound {
     const uint64_t *rec;
     uint32_t run, words; /* words: length of rec, for compare_bounds */
@@ -51,8 +52,9 @@ struct ts_extsort {
     uint32_t thinned; /* how often every second sample was dropped */
     uint64_t n_samples;
     struct ts_record_layout layout;
-    struct ts_extsort_area area; /* two areas for the ranges, in this layout */
-    /* all records, sorted in memory; NULL: they are in runs, or were returned */
+    struct ts_extsort_area area; /* two areas for ranges, with records of `layout` */
+    /* all records, sorted, if there are no runs; NULL: there are runs, or the records were
+     * returned */
     uint64_t *whole, n_whole;
     struct bound *bound; /* all samples, ascending */
     uint64_t n_bounds, next_bound;
@@ -97,8 +99,8 @@ uint64_t ts_extsort_runs(const struct ts_extsort *x)
     return x->runs.n;
 }
 
-/* Drops every second sample, which doubles the step between samples: so any number of runs needs
- * little memory. */
+/* Drops every second sample, so that any number of runs needs little memory. The step between
+ * samples doubles. */
 static void thin_samples(struct ts_extsort *x)
 {
     x->n_samples = 0;
@@ -158,8 +160,8 @@ int ts_extsort_add(struct ts_extsort *x, const struct ts_extsort_area *a, struct
     return rc < 0 ? rc : ts_extsort_spill(x, a->layout, sorted, a->n, err);
 }
 
-/* Compares bounds for qsort. Equal samples of a run keep their order, which choose_bounds relies on
- * and qsort does not promise. */
+/* Compares bounds for qsort. Equal samples of one run keep their order. choose_bounds needs that,
+ * and qsort alone does not guarantee it. */
 static int compare_bounds(const void *pa, const void *pb)
 {
     const struct bound *a = pa, *b = pb;
@@ -171,7 +173,7 @@ static int compare_bounds(const void *pa, const void *pb)
     return a->count < b->count ? -1 : a->count > b->count;
 }
 
-/* Converts the samples of a run to the layout of the ranges. */
+/* Converts the samples of a run to x->layout. */
 static int convert_samples(struct ts_extsort *x, struct run *r)
 {
     uint64_t *more;
@@ -186,7 +188,7 @@ static int convert_samples(struct ts_extsort *x, struct run *r)
     return 0;
 }
 
-/* Prepares reading ranges. To be called when all records are in runs. */
+/* Prepares the reading of ranges. To be called when all records are in runs. */
 static int begin_ranges(struct ts_extsort *x, const struct ts_extsort_area *a, struct ts_err *err)
 {
     x->layout = *a->layout;
@@ -222,7 +224,7 @@ int ts_extsort_end(struct ts_extsort *x, const struct ts_extsort_area *a, struct
 
 /* ------------------------------------------------------------------ reading runs */
 
-/* Reads records [first, first + n) of a run to `to`, in the final layout. */
+/* Reads records [first, first + n) of a run into `to`, converted to x->layout. */
 static int read_run(struct ts_extsort *x, const struct run *r, uint64_t first, uint64_t n,
                     uint64_t *to, struct ts_err *err)
 {
@@ -246,14 +248,15 @@ static int read_run(struct ts_extsort *x, const struct run *r, uint64_t first, u
     return 0;
 }
 
-/* Counts the records of a run below the bound (with `or_equal` also those equal to it) that are
- * between r->end and r->over: first by the samples, then by bisection in the file. */
+/* Sets *ret to the number of records of a run that are below the bound, or with or_equal 1 not
+ * above it. The number must be in r->end .. r->over. Uses the samples first, and then bisection in
+ * the file. */
 static int count_below(struct ts_extsort *x, const struct run *r, const uint64_t *bound,
                        int or_equal, uint64_t *ret, struct ts_err *err)
 {
     const uint32_t words = x->layout.words;
     uint64_t rec[TS_RECORD_WORDS], low = 0, high = r->n_samples;
-    while (low < high) { /* finds the number of samples below the bound */
+    while (low < high) { /* counts the samples below the bound */
         const uint64_t mid = (low + high) / 2;
         if (ts_record_compare(r->sample + mid * words, bound, words) < or_equal)
             low = mid + 1;
@@ -279,13 +282,14 @@ static int count_below(struct ts_extsort *x, const struct run *r, const uint64_t
 
 /* ------------------------------------------------------------------ choosing a range */
 
-/* Chooses bounds by the samples alone; either may be NULL. *sure: the largest bound with surely at
- * most `room` records below it. With many runs that is a small range, since each run may add a
- * whole step. *likely assumes half a step, and aims below `room`. */
+/* Chooses two bounds for the end of the range from the samples alone. Either may be NULL. *sure:
+ * the largest bound for which at most `room` records are certainly below it. With many runs that
+ * makes a small range, because each run may have up to a step more than its samples show. *likely:
+ * a larger bound, which assumes half a step more for each run. */
 static void choose_bounds(struct ts_extsort *x, uint64_t room, const uint64_t **sure,
                           const uint64_t **likely)
 {
-    /* most records below the bound; half of the last step of each run */
+    /* sum: upper bound of the records below the bound; half: half of the last step of each run */
     uint64_t sum = 0, half = 0;
     *sure = *likely = NULL;
     for (uint32_t i = 0; i < x->runs.n; i++)
@@ -294,7 +298,7 @@ static void choose_bounds(struct ts_extsort *x, uint64_t room, const uint64_t **
         const struct bound *b = &x->bound[at];
         struct run *r = &x->run[b->run];
         uint64_t upto = b->count + r->step < r->n ? b->count + r->step : r->n;
-        /* below bound `at` are at most the steps that begin at the samples before it */
+        /* the records below bound `at` are at most the steps of the samples before it */
         if (at == 0 || ts_record_compare(x->bound[at - 1].rec, b->rec, x->layout.words) != 0) {
             *sure = sum <= room ? b->rec : *sure;
             *likely = b->rec;
@@ -307,8 +311,8 @@ static void choose_bounds(struct ts_extsort *x, uint64_t room, const uint64_t **
     }
 }
 
-/* Counts the records below the bound, and narrows the range in each run. Returns 1 if they fit in
- * `room` (*n: their number), 0 if not, or a failure. */
+/* Counts the records below the bound, and sets `end` or `over` of each run from that. Returns 1 if
+ * at most `room` records are below it, with *n their number; 0 if there are more; or a failure. */
 static int try_bound(struct ts_extsort *x, const uint64_t *bound, int or_equal, uint64_t room,
                      uint64_t *n, struct ts_err *err)
 {
@@ -333,23 +337,24 @@ static int try_bound(struct ts_extsort *x, const uint64_t *bound, int or_equal, 
     return 1;
 }
 
-/* Reads a random record of those that are neither certainly in the range nor certainly out of
- * it. */
+/* Reads a random undecided record: one that is neither certainly in the range nor certainly
+ * outside. */
 static int draw_bound(struct ts_extsort *x, uint64_t *rec, struct ts_err *err)
 {
     const struct run *r = x->run;
     uint64_t open = 0, k;
     for (uint32_t i = 0; i < x->runs.n; i++)
         open += x->run[i].over - x->run[i].end;
-    /* some records are undecided: those up to `end` fit, those up to `over` do not */
+    /* there are undecided records, since those before `end` fit in memory and those before `over`
+     * do not */
     assert(open > 0);
     for (k = ts_mix(x->left + open) % open; k >= r->over - r->end; r++)
         k -= r->over - r->end;
     return read_run(x, r, r->end + k, 1, rec, err);
 }
 
-/* Adds as many of the undecided records as fit. They are equal, so any of them will do. Returns the
- * number of records in the range. */
+/* Adds undecided records to the range until it has `room` records. They are all equal, so it does
+ * not matter which. Returns the number of records in the range. */
 static uint64_t take_equal(struct ts_extsort *x, uint64_t room, uint64_t n)
 {
     for (uint32_t i = 0; i < x->runs.n; i++) {
@@ -361,9 +366,9 @@ static uint64_t take_equal(struct ts_extsort *x, uint64_t room, uint64_t n)
     return n;
 }
 
-/* Chooses where the next range ends in each run, so that it has *n <= room records, and at least
- * half as many: a small range costs as many reads as a large one. Where samples do not decide, it
- * searches as quickselect does, and counts the records below each guess. */
+/* Chooses where the next range ends in each run. The range gets *n records: at most `room`, and at
+ * least half of that, because a small range needs as many reads as a large one. If the bounds from
+ * the samples give too few, it tries random records as bounds, as quickselect does. */
 static int choose_range(struct ts_extsort *x, uint64_t room, uint64_t *n, struct ts_err *err)
 {
     const uint64_t *guess[2];
@@ -386,7 +391,7 @@ static int choose_range(struct ts_extsort *x, uint64_t room, uint64_t *n, struct
             rc = try_bound(x, rec, 0, room, n, err);
         if (rc < 0)
             return rc;
-        if (rc == 0) /* now `rec` itself is out of the range */
+        if (rc == 0) /* `rec` and larger records are now outside the range */
             continue;
         rc = try_bound(x, rec, 1, room, n, err);
         if (rc < 0)
@@ -427,7 +432,7 @@ int ts_extsort_next(struct ts_extsort *x, uint64_t **rec, uint64_t *n, struct ts
     x->n_whole = 0;
     if (x->left == 0)
         return 0;
-    while (x->next_bound < x->n_bounds) { /* skips bounds whose records were all returned */
+    while (x->next_bound < x->n_bounds) { /* skips bounds below which all records were returned */
         const struct bound *b = &x->bound[x->next_bound];
         const struct run *r = &x->run[b->run];
         if ((b->count + r->step < r->n ? b->count + r->step : r->n) > r->done)

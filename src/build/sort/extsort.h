@@ -3,11 +3,11 @@
  * (base/files/sorted_runs.h).
  *
  * The caller fills an area with records. A full area is sorted and becomes a run. Runs are not
- * merged record by record. Instead a range of keys that fits in memory is read from all runs and
- * sorted there by all threads; samples of each run show how large a range may be. So runs are read
- * once, however many there are, in long reads. There are at most 65536 samples, a few megabytes.
- * With so many runs that samples are too coarse, the end of a range is searched for in the runs
- * themselves.
+ * merged record by record. Instead, all records in a range of keys are read from the runs and
+ * sorted in memory by all threads. Samples of each run show how large a range may be to fit in
+ * memory. So each run is read once, in long reads, however many runs there are. There are at most
+ * 65536 samples, which take a few megabytes. If there are so many runs that samples are too coarse,
+ * the end of a range is searched for in the runs themselves.
  *
  *   owner    the caller owns the records and areas it gives
  *   units    records (record.h)
@@ -28,9 +28,9 @@ struct ts_extsort;
 
 #define TS_EXTSORT_BYTES (UINT64_C(5) << 20) /* bytes of memory besides the areas */
 
-/* Makes a sort. `tmp`, the directory of the file, must stay; the file is made with the first run.
- * Once *stop (may be NULL) is set, calls soon return TS_ESTOP. *work (may be NULL) grows by up to 2
- * for each record that is sorted (record_sort.h). */
+/* Makes a sort. `tmp` is the directory of the file, and the string must stay. The file is made with
+ * the first run. After *stop is set, calls soon return TS_ESTOP. *work grows by up to 2 for each
+ * record that is sorted (record_sort.h). stop and work may be NULL. */
 int ts_extsort_new(const char *tmp, uint32_t threads, const volatile sig_atomic_t *stop,
                    _Atomic uint64_t *work, struct ts_extsort **ret, struct ts_err *err);
 
@@ -47,15 +47,15 @@ struct ts_extsort_area {
     uint64_t n;        /* number of records in mem[0] */
 };
 
-/* Sorts the records of the first area and stores them as a run. The areas are free then. Runs may
- * differ in the widths of their fields. */
+/* Sorts the records of the first area and stores them as a run. The caller may then use both areas
+ * again. Runs may differ in the widths of their fields. */
 int ts_extsort_add(struct ts_extsort *x, const struct ts_extsort_area *a, struct ts_err *err);
 
-/* Adds the last records of the first area. They stay in memory if there is no run. All ranges will
- * be returned in this layout. */
+/* Adds the last records, which are in the first area. If there is no run, they are only sorted in
+ * memory. Ranges are returned in the layout of this area. */
 int ts_extsort_end(struct ts_extsort *x, const struct ts_extsort_area *a, struct ts_err *err);
 
-/* Stores n records of this layout as a run. They must be sorted by all their bits. */
+/* Stores n records as a run. They must be sorted by all their bits. */
 int ts_extsort_spill(struct ts_extsort *x, const struct ts_record_layout *layout,
                      const uint64_t *rec, uint64_t n, struct ts_err *err);
 
@@ -64,7 +64,7 @@ uint64_t ts_extsort_runs(const struct ts_extsort *x);
 /* Returns the next range: *n sorted records at *rec; *n is 0 at the end. */
 int ts_extsort_next(struct ts_extsort *x, uint64_t **rec, uint64_t *n, struct ts_err *err);
 
-/* Whether the range just returned was the last. */
+/* Whether the last call of ts_extsort_next returned the last range. */
 int ts_extsort_at_end(const struct ts_extsort *x);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Moves fields between layouts of records. Loops over records of one or two words are vector loops,
- * compiled for several instruction sets. */
+/* Moves fields between layouts of records. Loops over records of one or two words are vectorized,
+ * and compiled for several instruction sets. */
 #include "build/sort/record.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "base/machine/isa.h"
 
 #define INLINE static inline __attribute__((always_inline))
-#define SIMD   _Pragma("omp simd") /* vectorises the loop at lower optimisation levels, too */
+#define SIMD   _Pragma("omp simd") /* vectorizes the loop at lower optimization levels, too */
 
 void ts_record_layout_set(struct ts_record_layout *l, uint32_t n_fields, const uint32_t width[])
 {
@@ -24,9 +24,10 @@ void ts_record_layout_set(struct ts_record_layout *l, uint32_t n_fields, const u
     l->words = at == 0 ? 1 : (at + 63) / 64;
 }
 
-/* ------------------------------------------------------------------ one word and two */
+/* ------------------------------------------------------------------ one or two words */
 
-/* How a field moves from one word to another: rotated left by `turn` bits, then masked. */
+/* How a field is moved from one word to another: the word is rotated left by `turn` bits, then
+ * masked. */
 struct move {
     uint32_t turn; /* bits, 0..63 */
     uint64_t mask;
@@ -62,13 +63,14 @@ INLINE void join_words(const uint64_t *in, uint64_t n, struct move m, uint64_t *
     SIMD for (uint64_t i = 0; i < n; i++) out[i] |= moved(in[i], m);
 }
 
-/* How a field moves between a column and records of two words: one move for each word. */
+/* How a field is moved between a column and records of two words: a move for each of the two
+ * words. */
 struct pair {
     struct move word[2];
 };
 
-/* Returns the moves of a field to a column (out) or from it. A column holds the field in the low
- * bits of a word. */
+/* Returns the moves of a field of records to a column (out 1) or from a column (out 0). A column
+ * holds the field in the low bits of a word. */
 static struct pair pair_of(uint32_t start, uint32_t width, int out)
 {
     const uint32_t end = start + width;
@@ -90,7 +92,8 @@ INLINE void move_pairs(const uint64_t *in, uint64_t n, struct pair p, uint64_t *
         moved(in[2 * i], p.word[0]) | moved(in[2 * i + 1], p.word[1]);
 }
 
-/* Puts the field in[i] into record i, which has two words and zero bits there. */
+/* Sets the field of record i, which has two words, to in[i]. The bits of the field must be zero
+ * before. */
 INLINE void join_pairs(const uint64_t *in, uint64_t n, struct pair p, uint64_t *out)
 {
     SIMD for (uint64_t i = 0; i < n; i++)
@@ -148,7 +151,8 @@ static const struct functions *here(void)
     return &functions[ts_isa_best()];
 }
 
-/* Fields are converted one after another over a piece that stays in the first-level cache. */
+/* Converts PIECE records at a time, which stay in the first-level cache, and in these one field
+ * after another. */
 static void convert_words(const struct ts_record_layout *from, const uint64_t *in,
                           const struct ts_record_layout *to, const uint8_t source[], uint64_t *out,
                           uint64_t n)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* record.h - packs a nonzero into a string of bits, so that comparing records compares coordinates.
+/* record.h - packs a nonzero into a string of bits, its record. Records compare as the coordinates
+ * of the nonzeros do.
  *
- * A layout lists fields, the most significant first: indices in the order of sorting, then the
- * value. The bits of all fields follow one another from the top bit of word 0 down; unused bits at
- * the end are zero. So records are compared word by word from word 0 on, and a sort needs only the
- * first bits. Most tensors need one word, which makes sorting cheap.
+ * A layout lists the fields of a record, the most significant first: indices in the order of
+ * sorting, then the value. The bits of all fields follow one another, from the top bit of word 0
+ * on. Unused bits at the end are zero. So records are compared word by word from word 0 on, and a
+ * sort needs only their first bits. Records of most tensors have one word, which makes sorting
+ * fast.
  *
- *   owner    layouts are plain values; the caller owns arrays of records
+ *   owner    a layout owns no memory; the caller owns arrays of records
  *   units    bits; a record is `words` 64-bit words
  *   threads  all functions are pure
  *   errors   none
@@ -27,7 +29,7 @@ struct ts_record_layout {
     uint32_t start[TS_RECORD_FIELDS]; /* number of bits before the field */
 };
 
-/* Sets a layout of n_fields fields with these widths in bits. */
+/* Sets a layout of n_fields fields. width: the bits of each field. */
 void ts_record_layout_set(struct ts_record_layout *l, uint32_t n_fields, const uint32_t width[]);
 
 /* Returns the number of bits that the numbers 0..max need. */
@@ -71,17 +73,18 @@ static inline int ts_record_compare(const uint64_t *a, const uint64_t *b, uint32
     return 0;
 }
 
-/* column[i] = the field of record i, for n records: a loop without a branch. */
+/* Sets column[i] to the field of record i, for n records. */
 void ts_record_column(const struct ts_record_layout *l, const uint64_t *rec, uint64_t n,
                       uint32_t field, uint64_t *column);
 
-/* Sets the field of record i, which must hold zero bits before, to column[i * stride]. */
+/* Sets the field of record i to column[i * stride], for n records. The bits of the field must be
+ * zero before. */
 void ts_record_put_column(const struct ts_record_layout *l, uint64_t *rec, uint64_t n,
                           uint32_t field, const uint64_t *column, uint32_t stride);
 
 /* Copies n records to another layout: field f of the new record is field source[f] of the old one.
- * The fields of `to` are wide enough. The arrays are separate, or the same one if `to` has no more
- * words than `from`. */
+ * The fields of `to` must be wide enough. `in` and `out` must not overlap, or be the same array if
+ * `to` has no more words than `from`. */
 void ts_record_convert(const struct ts_record_layout *from, const uint64_t *in,
                        const struct ts_record_layout *to, const uint8_t source[], uint64_t *out,
                        uint64_t n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Radix sort: distributes records to pieces by their leading bits, then sorts each piece in the
- * cache. */
+/* Radix sort. Distributes records by their leading bits to pieces of the array, and then sorts each
+ * piece in the cache. */
 #include "build/sort/record_sort.h"
 
 #include <omp.h>
@@ -10,10 +10,10 @@
 #include "base/stop.h"
 #include "build/sort/record.h"
 
-/* bits: 2048 destinations, which the second-level TLB covers with 4K pages */
+/* most bits of a digit: 2048 destinations, few enough for the second-level TLB with 4K pages */
 #define MAX_DIGIT     11u
 #define LOCAL_WORDS   65536u /* a piece of at most 512 KiB is sorted in the cache */
-#define TARGET_WORDS  6144u  /* words of the pieces that the first distribution aims at */
+#define TARGET_WORDS  6144u  /* words of a piece that the first digit is chosen for */
 #define INSERTION_MAX 24u
 #define STOP_PIECE    65536u /* records between two checks whether to stop */
 
@@ -21,9 +21,9 @@
 struct sort {
     uint64_t *array[2];
     uint32_t words, key_bits, bits, threads;
-    uint64_t *own; /* buffer of the thread, LOCAL_WORDS in the cache; NULL: use the other array */
+    uint64_t *own; /* buffer of LOCAL_WORDS words for one thread; NULL: the other array is used */
     const volatile sig_atomic_t *stop;
-    _Atomic uint64_t *work; /* counts the work that is done; NULL: it is not counted */
+    _Atomic uint64_t *work; /* grows with the work that is done; may be NULL */
 };
 
 static inline void count_work(const struct sort *s, uint64_t n)
@@ -32,20 +32,21 @@ static inline void count_work(const struct sort *s, uint64_t n)
         atomic_fetch_add_explicit(s->work, n, memory_order_relaxed);
 }
 
-/* A piece: n records from record `at` of array[in] on, equal in all bits before `bit`. */
+/* A piece of an array: records at .. at + n - 1 of array[in], which are equal in all bits before
+ * `bit`. */
 struct piece {
     uint64_t at, n;
     uint32_t bit;
     int in;
 };
 
-/* A digit of a record: `width` bits inside one word, found by shift and mask. */
+/* A digit of a record: `width` bits of one word, at most MAX_DIGIT. */
 struct digit {
     uint32_t word, shift, mask, width;
 };
 
-/* Returns the digit that starts at bit `first` and has at most `width` bits. It ends at bit `end`,
- * or at the end of the word. */
+/* Returns the digit that starts at bit `first` and has `width` bits, or fewer if bit `end` or the
+ * end of the word comes before. */
 static struct digit digit_at(uint32_t first, uint32_t width, uint32_t end)
 {
     const uint32_t at = first % 64;
@@ -83,8 +84,9 @@ static void insertion_sort(uint64_t *a, uint64_t n, uint32_t words)
     }
 }
 
-/* Distributes n records from `in` to `out` by a digit. count[] has the number of records of each
- * digit at first, and where the records of each digit end afterwards. */
+/* Distributes n records from `in` to `out` by a digit. Before the call, count[k] is the number of
+ * records with digit k. After it, count[k] is the number of the first record in `out` that comes
+ * after them. */
 static inline __attribute__((always_inline)) void
 deal(const uint64_t *in, uint64_t *out, uint64_t n, struct digit d, uint32_t words, uint32_t *count)
 {
@@ -99,15 +101,15 @@ deal(const uint64_t *in, uint64_t *out, uint64_t n, struct digit d, uint32_t wor
                     words);
 }
 
-/* Sorts n records (n below 2^32) by bits [first, end), least significant digit first. Returns which
- * of the two arrays has the result. */
+/* Sorts n records (n below 2^32) of array[in] by bits [first, end), least significant digit first.
+ * Returns which of the two arrays has the result. */
 static inline __attribute__((always_inline)) int
 sort_lsd(uint64_t *const array[2], int in, uint64_t n, uint32_t words, uint32_t first, uint32_t end)
 {
     enum { DIGITS = 8 };
     const uint32_t size = n < 512 ? 6 : 8;
     uint32_t count[DIGITS][256];
-    while (end > first) { /* counts up to DIGITS digits in one pass over the records */
+    while (end > first) { /* reads the records once to count up to DIGITS digits */
         struct digit digit[DIGITS];
         uint32_t n_digits = 0;
         for (; n_digits < DIGITS && end > first; n_digits++) {
@@ -146,7 +148,7 @@ static int sort_local(uint64_t *const array[2], int in, uint64_t n, uint32_t wor
 
 static void sort_piece(const struct sort *s, struct piece p, int to);
 
-/* Finds records with equal keys in array[to], and sorts them by the bits after the key. */
+/* Sorts records of array[to] that have equal keys by the bits after the key. */
 static void sort_ties(const struct sort *s, uint64_t at, uint64_t n, int to)
 {
     const uint32_t last = (s->key_bits - 1) / 64;
@@ -165,7 +167,8 @@ static void sort_ties(const struct sort *s, uint64_t at, uint64_t n, int to)
     }
 }
 
-/* Distributes a piece that is too large for the cache by one digit, and sorts the parts. */
+/* Distributes a piece that is too large for the cache by one digit, and sorts the resulting
+ * pieces. */
 static void split_piece(const struct sort *s, struct piece p, int to)
 {
     const struct digit d = digit_at(p.bit, 8, s->bits);
@@ -190,7 +193,7 @@ static void split_piece(const struct sort *s, struct piece p, int to)
     }
 }
 
-/* Sorts one piece with one thread; the result goes to array[to]. */
+/* Sorts a piece with one thread. The result is in array[to]. */
 static void sort_piece(const struct sort *s, struct piece p, int to)
 {
     uint64_t *array[2] = { s->array[0] + p.at * s->words, s->array[1] + p.at * s->words };
@@ -217,7 +220,8 @@ static void sort_piece(const struct sort *s, struct piece p, int to)
 int ts_record_is_sorted(const uint64_t *a, uint64_t n, uint32_t words, uint32_t threads)
 {
     int sorted = 1;
-    for (uint64_t i = 1; i < n && i < 64; i++) /* usually finds two records out of order at once */
+    /* in most unsorted arrays, two of the first records are out of order */
+    for (uint64_t i = 1; i < n && i < 64; i++)
         if (ts_record_compare(a + (i - 1) * words, a + i * words, words) > 0)
             return 0;
 #pragma omp parallel for num_threads(threads) schedule(static) reduction(&& : sorted)
@@ -232,9 +236,9 @@ int ts_record_is_sorted(const uint64_t *a, uint64_t n, uint32_t words, uint32_t 
     return sorted;
 }
 
-/* Distributes a large piece by a digit, with all threads, keeping the order of records. end[k]
- * becomes the end of the records with digit k (mask + 1 entries). count: room for such a table for
- * each thread. */
+/* Distributes a large piece by a digit, with all threads. Records with equal digits keep their
+ * order. Sets end[k] to the end of the records with digit k, for k = 0 .. d.mask. count: memory for
+ * a table of d.mask + 1 entries for each thread. */
 static void split_parallel(const struct sort *s, struct piece p, struct digit d, uint64_t *count,
                            uint64_t *end)
 {
@@ -268,7 +272,7 @@ static void split_parallel(const struct sort *s, struct piece p, struct digit d,
         for (uint64_t i = p.n * t / threads, end_i; i < last && !ts_stop_asked(s->stop);
              i = end_i) {
             end_i = last - i < STOP_PIECE ? last : i + STOP_PIECE;
-            if (p.bit == 0) /* counted once: later steps move the same records again */
+            if (p.bit == 0) /* later distributions do not count as work */
                 count_work(s, end_i - i);
             if (words == 1)
                 for (; i < end_i; i++)
@@ -281,9 +285,9 @@ static void split_parallel(const struct sort *s, struct piece p, struct digit d,
     }
 }
 
-/* The pieces that are still to be sorted. */
+/* The pieces that are not sorted yet. */
 struct work {
-    struct piece open[64], *list; /* open: pieces too large for one thread; list: the others */
+    struct piece open[64], *list; /* open: pieces that all threads distribute; list: smaller ones */
     uint64_t n_open, n_list;
     uint64_t large;
     uint64_t *count, *end; /* tables for split_parallel */
@@ -311,7 +315,8 @@ static int new_work(struct work *w, uint64_t n, uint32_t threads)
     return -1;
 }
 
-/* Chooses the first digit of a piece, wide enough for parts that fit in the cache. */
+/* Chooses the digit by which a piece is distributed, wide enough that the resulting pieces fit in
+ * the cache. */
 static struct digit choose_digit(const struct sort *s, struct piece p)
 {
     uint32_t width = 1;
@@ -320,8 +325,8 @@ static struct digit choose_digit(const struct sort *s, struct piece p)
     return digit_at(p.bit, width, s->bits);
 }
 
-/* Adds the parts of a piece, which end at w->end and are in array[in]. Their sorted records are to
- * be in array[to]. */
+/* Adds the pieces that a piece was distributed to. They are in array[in], and piece k ends at
+ * w->end[k]. When sorted, their records must be in array[to]. */
 static void add_parts(const struct sort *s, struct work *w, struct piece p, struct digit d, int in,
                       int to)
 {
@@ -339,7 +344,7 @@ static void add_parts(const struct sort *s, struct work *w, struct piece p, stru
     }
 }
 
-/* Sorts all pieces that are left. The result is in array[to]. */
+/* Sorts all pieces of w. The result is in array[to]. */
 static void do_work(const struct sort *s, struct work *w, int to)
 {
     while (w->n_open > 0) {
@@ -378,24 +383,23 @@ uint64_t *ts_record_sort(uint64_t *a, uint64_t *scratch, uint64_t n, uint32_t wo
     }
     w.open[w.n_open++] = whole;
     do_work(&s, &w,
-            /* the first distribution moves records to array[1], where the parts are sorted in the
-             * cache */
+            /* the first distribution moves records to array[1], and the result is there, too */
             1);
     free_work(&w);
     return ts_stop_asked(stop) ? a : scratch;
 }
 
-/* ------------------------------------------------------------------ converting on the way */
+/* ------------------------------------------------------------------ sort and convert */
 
 #define CONVERT_PIECE 256u
 
-/* Converts records and distributes them by a digit: counts in a first pass, and moves in a
- * second. */
+/* Converts records and distributes them by a digit. Converts them twice: first to count the digits,
+ * and then to move the records. */
 static void split_converting(const struct sort *s, const struct ts_record_move *v, uint64_t n,
                              struct digit d, struct work *w)
 {
     const uint32_t threads = s->threads, n_digits = d.mask + 1, words = s->words;
-    struct ts_record_layout leading = *v->to; /* only the leading fields, which the digit is in */
+    struct ts_record_layout leading = *v->to; /* only the fields that the digit is in */
     uint64_t sum = 0;
     while (leading.n_fields > 1 && leading.start[leading.n_fields - 1] >= d.width)
         leading.n_fields--;
@@ -435,8 +439,9 @@ static void split_converting(const struct sort *s, const struct ts_record_move *
     }
 }
 
-/* Distributes a piece of array[0] in place by up to 8 bits, with one thread. Each record is swapped
- * to its place, and the one found there is next. end[k] is as in split_parallel. */
+/* Distributes a piece of array[0] in place by a digit of up to 8 bits, with one thread. A record is
+ * put in its place, and the record that was there is moved next. Sets end[k] as split_parallel
+ * does. */
 static void split_in_place(const struct sort *s, struct piece p, struct digit d, uint64_t *end)
 {
     uint64_t *a = s->array[0] + p.at * s->words, at[256] = { 0 }, sum = 0;
@@ -469,7 +474,7 @@ static void split_in_place(const struct sort *s, struct piece p, struct digit d,
         }
 }
 
-/* Sorts a piece of array[0] with all threads. The scratch memory must have room for the piece. */
+/* Sorts a piece of array[0] with all threads. scratch must be as large as the piece. */
 static void sort_shared(const struct sort *s, struct piece p, uint64_t *scratch)
 {
     const struct sort sub = { { s->array[0] + p.at * s->words, scratch },
@@ -491,15 +496,16 @@ static void sort_shared(const struct sort *s, struct piece p, uint64_t *scratch)
     free_work(&w);
 }
 
-/* A sort whose scratch memory is smaller than the records. */
+/* A sort whose scratch memory is smaller than its records. */
 struct tight {
-    /* words: size of the scratch memory; share: words for each thread */
+    /* words: size of the scratch memory; share: how much of it each thread has */
     uint64_t *scratch, words, share;
-    struct piece *list; /* pieces that fit in a thread's share */
+    struct piece *list; /* pieces of at most `share` words */
     uint64_t n_list, room;
 };
 
-/* Sorts a piece now, or puts it on the list if a thread's share of scratch memory is enough. */
+/* Sorts a piece, or puts it on the list if it has at most t->share words, so that one thread can
+ * sort it later. */
 static void add_tight(const struct sort *s, struct tight *t, struct piece p)
 {
     const uint64_t words = p.n * s->words;
@@ -521,7 +527,7 @@ static void add_tight(const struct sort *s, struct tight *t, struct piece p)
     }
 }
 
-/* Sorts the parts of array[0], which end at end[k] and differ in their first digit. */
+/* Sorts the pieces that array[0] was distributed to by its first digit. Piece k ends at end[k]. */
 static void sort_tight(const struct sort *s, struct digit d, const uint64_t *end, struct tight *t)
 {
     for (uint32_t k = 0; k <= d.mask; k++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads a mode's copy of a tensor into records, and sorts them slice by slice or through runs. */
+/* Reads a mode copy of a tensor into records, and sorts them some slices at a time or through
+ * runs. */
 #include "build/sort/reorder.h"
 
 #include <inttypes.h>
@@ -12,7 +13,7 @@
 #include "build/sort/record_sort.h"
 #include "format/shard.h"
 
-#define LEAST_WORDS (UINT64_C(1) << 16) /* least words of an area, unless a test asks for less */
+#define LEAST_WORDS (UINT64_C(1) << 16) /* least words of an area, except in tests */
 
 struct reorder {
     const struct ts_reorder_conf *conf;
@@ -21,10 +22,10 @@ struct reorder {
     struct ts_record_layout layout;
     uint32_t key_bits;
     uint64_t *area[2], area_words;
-    uint64_t room, held, read; /* records: most in an area; now in area[0]; read so far */
+    uint64_t room, held, read; /* records: most in an area, now in area[0], read so far */
     int whole_slices;          /* 1: each slice fits in an area */
     struct ts_extsort *runs;   /* sorted runs, if some slice does not fit */
-    void **raw;                /* memory for a shard, for each thread */
+    void **raw;                /* for each thread, memory for a shard */
 };
 
 int ts_reorder_sorted(const struct ts_tensor *t, const uint8_t by[])
@@ -51,7 +52,8 @@ static uint64_t sort_bytes(uint32_t threads)
     return threads * TS_RECORD_SORT_THREAD_BYTES + TS_RECORD_SORT_BYTES + TS_EXTSORT_BYTES;
 }
 
-/* Returns the memory for reading shards. LZ4 needs as much again as the shard. */
+/* Returns the memory for reading shards. Decompression with LZ4 needs twice the size of the
+ * shard. */
 static uint64_t read_bytes(const struct ts_tensor *t, uint32_t threads)
 {
     return 2 * (uint64_t)threads * ts_tensor_raw_bytes(t);
@@ -72,7 +74,7 @@ uint64_t ts_reorder_most(const struct ts_tensor *t, uint32_t threads)
     return ts_reorder_least(t, threads) + 2 * t->nnz * l.words * sizeof(uint64_t);
 }
 
-/* ------------------------------------------------------------------ giving */
+/* ------------------------------------------------------------------ passing records to fn */
 
 static int give(struct reorder *r, const uint64_t *rec, uint64_t n, struct ts_err *err)
 {
@@ -81,8 +83,7 @@ static int give(struct reorder *r, const uint64_t *rec, uint64_t n, struct ts_er
     return rc < 0 || n == 0 ? rc : r->conf->fn(r->conf->arg, &r->layout, rec, n, err);
 }
 
-/* Returns the number of records in area[0] before the last record's slice, which may be
- * incomplete. */
+/* Returns the number of records in area[0] before the last slice, which may be incomplete. */
 static uint64_t whole_slices(const struct reorder *r)
 {
     const uint32_t words = r->layout.words;
@@ -98,7 +99,8 @@ static uint64_t whole_slices(const struct reorder *r)
     return low;
 }
 
-/* Sorts the complete slices in area[0] and passes them to fn. `last`: all records. */
+/* Sorts the complete slices in area[0] and passes their records to fn. last 1: all slices are
+ * complete. */
 static int give_slices(struct reorder *r, int last, struct ts_err *err)
 {
     const uint32_t words = r->layout.words;
@@ -117,7 +119,8 @@ static int give_slices(struct reorder *r, int last, struct ts_err *err)
     return rc;
 }
 
-/* Moves the records of area[0] to a sorted run. `last`: then passes all records to fn, in order. */
+/* Moves the records of area[0] to a sorted run. last 1: all records were read; passes them to fn,
+ * in order. */
 static int drain_to_runs(struct reorder *r, int last, struct ts_err *err)
 {
     const struct ts_extsort_area area = {
@@ -141,7 +144,7 @@ static int drain_to_runs(struct reorder *r, int last, struct ts_err *err)
     return rc;
 }
 
-/* Makes room in area[0]. `last`: all nonzeros were read. */
+/* Makes space in area[0]. last 1: all nonzeros were read, so it passes all records to fn. */
 static int drain(struct reorder *r, int last, struct ts_err *err)
 {
     return r->whole_slices ? give_slices(r, last, err) : drain_to_runs(r, last, err);
@@ -179,7 +182,7 @@ static int put_block(const struct reorder *r, const struct ts_block *b, uint64_t
     return 0;
 }
 
-/* The first failure in the order of shards or blocks, over all threads. */
+/* The failure of the first shard or block that failed, of those of all threads. */
 struct failure {
     int rc;
     uint64_t shard;
@@ -203,7 +206,7 @@ static int take_failure(const struct failure *f, struct ts_err *err)
     return f->rc;
 }
 
-/* Reads shards [first, first + n), each with a thread of its own. */
+/* Reads shards [first, first + n), each with another thread. */
 static int read_shards(struct reorder *r, uint64_t first, uint32_t n, struct ts_err *err)
 {
     struct failure f = { 0 };
@@ -284,7 +287,7 @@ static int get_memory(struct reorder *r, struct ts_err *err)
         area = r->conf->area_words;
     r->area_words = area;
     r->room = area / words;
-    /* a block must fit in addition to the largest slice */
+    /* a block must fit beside the largest slice */
     r->whole_slices = r->t->nnz + TS_BLOCK_NNZ <= r->room ||
                       r->m->disk.largest_slice + 2 * (uint64_t)TS_BLOCK_NNZ <= r->room;
     r->area[0] = malloc(area * sizeof *r->area[0]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* spool.h - stores a sequence of records: in memory, in a temporary file, or the first of them in
- * memory and the rest in a file.
+/* spool.h - stores a sequence of records: in memory, in a temporary file, or the first records in
+ * memory and the later ones in a file.
  *
  *   owner    the spool owns its file; memory and rooms belong to the caller
  *   units    records of one layout
@@ -15,9 +15,10 @@
 #include "base/err.h"
 #include "build/sort/record.h"
 
-/* Two rooms: memory for the first records of two spools, one being read and one being written. */
+/* Two rooms, each memory for the first records of a spool. There are two because one spool is read
+ * while another one is written. */
 struct ts_spool_rooms {
-    uint64_t *mem[2], words; /* the rooms; words of each, 0: there are none */
+    uint64_t *mem[2], words; /* the rooms; words of each room, 0: there are no rooms */
     int taken[2];
 };
 
@@ -27,21 +28,21 @@ struct ts_spool {
     uint64_t *mem; /* all records; NULL: they are in a room or in the file */
     int fd;        /* descriptor of the file; -1: there is no file */
     const char *tmp;
-    /* The rooms that the spool may use; NULL: none. */
+    /* the rooms of which the spool may use one; NULL: no rooms */
     struct ts_spool_rooms *rooms;
     uint32_t room;          /* number of the room of this spool, from 1; 0: it has none */
-    uint64_t *head, head_n; /* the records in the room, and how many fit there */
+    uint64_t *head, head_n; /* the records in the room; number of records that fit there */
 };
 
 /* Makes an empty spool, with a temporary file in directory `tmp`, which must stay. The first
- * records go to a room, if one is free when they are appended. It is free again when the spool is
- * closed. */
+ * records go to a room, if one is free when they are appended. The room is free again when the
+ * spool is closed. */
 int ts_spool_file(struct ts_spool *s, const struct ts_record_layout *layout, const char *tmp,
                   struct ts_spool_rooms *rooms, struct ts_err *err);
 
-/* Gives the n records at *mem to an empty spool; their memory is as large as a room, and takes the
- * place of one. *mem becomes the memory of that room. Returns 1, or 0 without a change if no room
- * is free. */
+/* Puts the n records at *mem into an empty spool without a copy. The memory at *mem, which must be
+ * as large as a room, becomes a room, and *mem becomes the memory that this room had. Returns 1, or
+ * 0 without a change if no room is free. */
 int ts_spool_adopt(struct ts_spool *s, uint64_t **mem, uint64_t n);
 void ts_spool_close(struct ts_spool *s);
 

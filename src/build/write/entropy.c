@@ -6,7 +6,7 @@
 
 #include "format/tensor.h"
 
-/* From this n on, Stirling's series with one correction term is exact to the last bit or two. */
+/* From this n on, Stirling's series with one correction term is exact to one or two last bits. */
 #define STIRLING_FROM 1024.0
 
 double ts_entropy_log2_choose(double n, double k)
@@ -20,7 +20,8 @@ double ts_entropy_log2_choose(double n, double k)
     if (n < STIRLING_FROM)
         return (lgamma(n + 1) - lgamma(k + 1) - lgamma(m + 1)) / M_LN2;
     /* ln(n! / m!) by Stirling, with the large terms cancelled by hand: lgamma(n + 1) - lgamma(m +
-     * 1) loses every digit from about n = 2^50 on. m >= n / 2, so the series serves both. */
+     * 1) loses every digit from about n = 2^50 on. m is at least n / 2, so the series is exact for
+     * m, too. */
     falling = k * log(n) - (m + 0.5) * log1p(-k / n) - k + (1 / n - 1 / m) / 12;
     return (falling - lgamma(k + 1)) / M_LN2;
 }

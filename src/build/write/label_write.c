@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks files of labels, and writes modeK.labels from a file or label by label. */
+/* Checks files of labels, and writes modeK.labels from such a file, from another tensor, or label
+ * by label. */
 #include "build/write/label_write.h"
 
 #include <fcntl.h>
@@ -51,7 +52,8 @@ static int write_at(struct copy *c, const void *data, size_t bytes, uint64_t at,
                : 0;
 }
 
-/* Hashes the file by reading it again, because its header comes first but is written last. */
+/* Computes the hash of the file by reading it again, because its header comes first but is written
+ * last. */
 static int hash_file(struct copy *c, uint64_t bytes, uint64_t *hash, struct ts_err *err)
 {
     XXH3_state_t *state = XXH3_createState();
@@ -79,8 +81,8 @@ static size_t drop_mark(char *text, size_t bytes)
     return bytes - mark;
 }
 
-/* Refuses labels with a NUL byte: for users of the library they would end there. line: number of
- * lines before this text. */
+/* Fails if a label has a NUL byte, because the label would end there for users of the library.
+ * line: number of lines before `text`. */
 static int check_bytes(const char *from, const char *text, size_t bytes, uint64_t line,
                        struct ts_err *err)
 {
@@ -117,8 +119,7 @@ static int copy_lines(struct copy *c, struct ts_err *err)
     }
 }
 
-/* ------------------------------------------------------------------ whether names go with a
- * mode */
+/* ------------------------------------------------------------------ checks of labels */
 
 #define CHECK_BYTES (UINT64_C(4) << 20)
 #define QUOTE_CHARS 60
@@ -149,7 +150,7 @@ static int add_lines(struct ts_string_sort *sort, const char *from, const char *
         stop = memchr(p, '\n', (size_t)(end - p));
         n = (size_t)(stop - p) - (stop > p && stop[-1] == '\r');
         ++*n_lines;
-        if (n > 0) /* names that are too long are compared by their first bytes */
+        if (n > 0) /* names longer than TS_STRING_MAX are compared by their first bytes */
             rc = ts_string_sort_add(sort, p, n < TS_STRING_MAX ? (uint32_t)n : TS_STRING_MAX,
                                     *n_lines, err);
     }
@@ -206,7 +207,7 @@ int ts_label_check(const char *from, uint32_t mode, uint64_t dim, int partial, c
         size_t n;
         rc = ts_text_input_next(in, buf, &piece, err);
         if (rc < 0 && piece.bad_line)
-            rc = 0; /* ts_label_write reports what is wrong with the line */
+            rc = 0; /* ts_label_write reports the error of the line */
         if (rc < 0 || piece.bytes == 0)
             break;
         n = piece.first ? drop_mark(buf, piece.bytes) : piece.bytes;
@@ -222,12 +223,12 @@ int ts_label_check(const char *from, uint32_t mode, uint64_t dim, int partial, c
     return rc;
 }
 
-/* ------------------------------------------------------------------ names one by one */
+/* ------------------------------------------------------------------ label by label */
 
 struct ts_label_writer {
     struct copy copy;
     char *path;
-    size_t n; /* bytes in use of the buffer */
+    size_t n; /* bytes in use in copy.buf */
 };
 
 int ts_label_writer_new(const char *path, uint32_t mode, struct ts_label_writer **ret,
@@ -324,9 +325,9 @@ void ts_label_writer_free(struct ts_label_writer *w)
     free(w);
 }
 
-/* ------------------------------------------------------------------ a file of names */
+/* ------------------------------------------------------------------ whole files */
 
-/* Creates the file. Its header is written at the end. */
+/* Creates the file. end_labels writes its header. */
 static int begin_labels(struct copy *c, uint32_t mode, struct ts_err *err)
 {
     memcpy(c->head.magic, TS_LABELS_MAGIC, sizeof c->head.magic);
@@ -339,8 +340,8 @@ static int begin_labels(struct copy *c, uint32_t mode, struct ts_err *err)
     return c->fd < 0 ? ts_fail_errno(err, TS_EIO, "%s: cannot create", c->to) : 0;
 }
 
-/* Ends the file with the result rc, also after a failure: writes the header, and hashes and closes
- * the file. */
+/* If rc is 0, writes the header and computes the hash of the file. Closes the file also after a
+ * failure. Returns rc or a new failure. */
 static int end_labels(struct copy *c, int rc, uint64_t *bytes, uint64_t *hash, struct ts_err *err)
 {
     if (rc == 0)

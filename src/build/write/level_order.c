@@ -35,8 +35,8 @@ INLINE uint64_t hash_all(const uint64_t *rec, uint32_t words, const uint64_t *ma
     return hash;
 }
 
-/* Defines a function that hashes n records: a vector loop if the processor can multiply vectors of
- * 64-bit numbers. */
+/* Defines a function that hashes n records. Its loop is vectorized for processors that multiply
+ * vectors of 64-bit numbers. */
 #define HASHES(name, LOOP)                                                                  \
     static void name(const uint64_t *rec, uint64_t n, uint32_t words, const uint64_t *mask, \
                      uint64_t *hash)                                                        \
@@ -105,8 +105,8 @@ double ts_fibres_estimate(const struct ts_fibres *f, uint32_t mode)
 }
 
 /* Returns the relative time to read one random row of 128 bytes from a factor matrix with n_rows
- * rows. Measured on a server CPU: 40, 23, 12.5 and 7 GB/s a core from tables of 1, 4, 16 and 64 MB,
- * and about twice as fast from the first-level cache. */
+ * rows. Measured on a server CPU: a core reads 40, 23, 12.5 and 7 GB/s from matrices of 1, 4, 16
+ * and 64 MB, and about twice 40 GB/s from the first-level cache. */
 static double row_cost(uint64_t n_rows)
 {
     static const struct {
@@ -122,8 +122,8 @@ static double row_cost(uint64_t n_rows)
     return at[4].cost;
 }
 
-/* Sorts the modes other than `mode` and `leaf` by their number of rows, fewest first. Few rows at
- * the top make long runs of equal rows. */
+/* Sorts the modes other than `mode` and `leaf` by their number of rows, fewest first. Levels of few
+ * rows come first, because then many successive nonzeros have the same row there. */
 static void sort_levels(uint32_t order, uint32_t mode, uint32_t leaf, const uint64_t n_rows[],
                         uint8_t level[])
 {
@@ -153,14 +153,14 @@ void ts_level_order(uint32_t order, uint32_t mode, uint64_t nnz, const uint64_t 
         sort_levels(order, mode, leaf, n_rows, level);
         cost = (double)nnz * row_cost(n_rows[leaf]);
         nodes = (double)n_rows[mode];
-        /* nodes of a level: at most all combinations of indices so far, and at most one for each
-         * leaf */
+        /* nodes of level l: at most all combinations of rows of levels 0 to l, and at most
+         * fibres[leaf] */
         for (uint32_t l = 1; l + 1 < order; l++) {
             nodes *= (double)n_rows[level[l]];
             nodes = nodes < fibres[leaf] ? nodes : fibres[leaf];
             cost += nodes * row_cost(n_rows[level[l]]);
         }
-        /* near a tie, takes the leaf mode whose row numbers waste the fewest bits */
+        /* if costs are about equal, takes the leaf mode whose row numbers waste the fewest bits */
         waste = (double)(UINT64_C(1) << ts_record_width(n_rows[leaf] - 1)) / (double)n_rows[leaf];
         if (cost < 0.98 * best || (cost < 1.02 * best && waste < best_waste)) {
             best = cost;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writes NAME.tsh/modes, the names of the modes. */
+/* Writes NAME.tsh/modes, which has the names of the modes and the first index. */
 #include "build/write/mode_names_write.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packs partitions with several threads in any order. A packed partition joins its shard in its
- * turn. */
+/* Packs partitions with several threads, which may finish in any order. Packed partitions are added
+ * to shards in the order of their numbers. */
 #include "build/write/mode_writer.h"
 
 #include <omp.h>
@@ -14,10 +14,10 @@
 
 #define PARTITION_WORDS (TS_PARTITION_BLOCKS * TS_BLOCK_MAX_WORDS)
 
-/* Packed partitions that may wait for their turn, for each thread. If a thread is held up, the
- * others can pack so many more before they must wait. */
+/* For each thread, how many packed partitions may wait for one with a lower number. If a thread is
+ * slow, the other threads can pack this many partitions before they must wait. */
 #define PARKED 4u
-/* those, and one being packed: in `word`, and as a copy */
+/* the waiting partitions, and the one that is being packed: once in `word`, once as a copy */
 #define PARTITIONS_OF_A_THREAD (PARKED + 2u)
 
 struct ts_mode_writer {
@@ -27,22 +27,22 @@ struct ts_mode_writer {
     uint32_t n_carry;
     uint32_t **word; /* buffer of PARTITION_WORDS for each thread, to pack into */
 
-    /* state of a call of add_partitions */
+    /* members for add_partitions */
     pthread_mutex_t lock;
     pthread_cond_t moved; /* signalled when `turn` grows, and after a failure */
-    /* number of partitions: given to threads, put into shards, and in the whole call */
+    /* numbers of partitions: given to threads, added to shards, and of the whole call */
     uint64_t next, turn, all;
     struct ts_partition_pool *pool;
-    /* partitions packed before their turn: partition k at k % n_parked */
+    /* packed partitions that wait; partition k is at k % n_parked */
     struct ts_packed_partition **parked;
     uint32_t n_parked;
     int rc;
     struct ts_err err;
 
-    struct ts_shard_draft draft; /* the shard to which partitions are added */
+    struct ts_shard_draft draft; /* the shard that partitions are added to */
     struct ts_shard_writer *shards;
 
-    /* with several ranks: exchanges partitions between them; NULL: one process */
+    /* with several ranks: exchanges partitions between the ranks; NULL: one process */
     struct ts_partition_deal *deal;
 
     struct ts_slice_count slices;
@@ -58,7 +58,7 @@ static void unpack_columns(const struct ts_mode_writer *w, const uint64_t *rec, 
     const uint32_t order = w->plan.order;
     uint64_t wide[TS_BLOCK_NNZ];
     for (uint32_t f = 0; f < order; f++) {
-        if (l->words == 1) { /* one word: shifts in one loop */
+        if (l->words == 1) { /* fields of one word need two shifts */
             const uint32_t left = l->start[f], right = 64 - l->width[f];
             for (uint32_t i = 0; i < n; i++)
                 column[f][i] = right == 64 ? 0 : (uint32_t)(rec[i] << left >> right);
@@ -89,7 +89,8 @@ static double sum_squares(const struct ts_mode_writer *w, const uint64_t *rec, u
     return sum;
 }
 
-/* Counts the nonzeros of each row in a block, over the partition so far. */
+/* Counts the nonzeros of each row of a partition. row: the rows of its next block. *row_nnz: the
+ * number of nonzeros so far of the last row. */
 static void count_rows(struct ts_packed_partition *s, const uint32_t *row, uint32_t n,
                        uint32_t *row_nnz)
 {
@@ -109,8 +110,8 @@ static void count_rows(struct ts_packed_partition *s, const uint32_t *row, uint3
     }
 }
 
-/* Allocates memory for a packed partition. With several ranks, in spare memory if possible. NULL
- * when out of memory. */
+/* Returns memory for a packed partition, or NULL. With several ranks, takes spare memory if there
+ * is enough. */
 static struct ts_packed_partition *new_partition(const struct ts_mode_writer *w, uint32_t n_words)
 {
     struct ts_packed_partition *p =
@@ -118,8 +119,8 @@ static struct ts_packed_partition *new_partition(const struct ts_mode_writer *w,
     return p != NULL ? p : ts_partition_pool_get(w->pool, n_words);
 }
 
-/* Packs nnz records as one partition, first in the thread's buffer `word`. Returns a copy of the
- * right size, or NULL when out of memory. */
+/* Packs nnz records as one partition into `word`, a buffer of the thread. Returns a copy that has
+ * only the size of the partition, or NULL if there is no memory. */
 static struct ts_packed_partition *pack_partition(const struct ts_mode_writer *w,
                                                   const uint64_t *rec, uint32_t nnz, uint32_t *word)
 {
@@ -159,7 +160,8 @@ static struct ts_packed_partition *pack_partition(const struct ts_mode_writer *w
 
 /* ------------------------------------------------------------------ joining */
 
-/* Adds the next partition to the draft of a shard, or begins a new draft if it does not fit. */
+/* Adds the next partition to the shard in w->draft. If it does not fit there, passes that shard to
+ * the writer, and begins the next one. */
 static int join_partition(struct ts_mode_writer *w, struct ts_packed_partition *s,
                           struct ts_err *err)
 {
@@ -177,14 +179,14 @@ static int join_partition(struct ts_mode_writer *w, struct ts_packed_partition *
             return rc;
         }
     }
-    /* counted first: the writer may free the partition as soon as it has the shard */
+    /* before the draft gets the partition, since the writer frees it with the shard */
     ts_slice_count_follow(&w->slices, s);
     ts_shard_draft_add(d, s);
     return 0;
 }
 
-/* Stores packed partition k until its turn. If it is its turn now, it joins its shard, with the
- * stored partitions that follow. The thread does not wait. */
+/* Stores packed partition k. If all partitions before it are in shards, adds it to its shard, and
+ * then the stored partitions that follow it. The thread does not wait. */
 static void park_partition(struct ts_mode_writer *w, uint64_t k, struct ts_packed_partition *s)
 {
     pthread_mutex_lock(&w->lock);
@@ -205,7 +207,7 @@ static void park_partition(struct ts_mode_writer *w, uint64_t k, struct ts_packe
     pthread_mutex_unlock(&w->lock);
 }
 
-/* Returns the number of the next partition to pack; `all` if there is none. */
+/* Returns the number of the next partition to pack, or w->all if there is none. */
 static uint64_t take_partition(struct ts_mode_writer *w)
 {
     struct ts_err err;
@@ -252,11 +254,11 @@ static int add_partitions(struct ts_mode_writer *w, const uint64_t *rec, uint64_
             else
                 park_partition(w, k, s);
         }
-        /* this thread helps to write, as the writer's threads alone would be slower */
+        /* the threads that packed help to write the shards that still wait */
         if (w->deal == NULL)
             ts_shard_writer_help(w->shards);
     }
-    /* frees partitions that are left after a failure */
+    /* after a failure, frees the partitions that still wait */
     for (uint32_t k = 0; k < w->n_parked; k++) {
         ts_partition_pool_put(w->pool, w->parked[k]);
         w->parked[k] = NULL;
@@ -294,8 +296,8 @@ int ts_mode_writer_add(struct ts_mode_writer *w, const uint64_t *rec, uint64_t n
 
 /* ------------------------------------------------------------------ making and ending */
 
-/* Returns the most bytes of a packed partition whose records have `bits` bits: packing usually
- * saves bits, and never adds many. */
+/* Returns an upper bound of the bytes of a packed partition whose records have `bits` bits. Packing
+ * usually saves bits, and never adds many. */
 static uint64_t packed_bytes(uint32_t bits)
 {
     return TS_PARTITION_NNZ * (uint64_t)bits / 8 + sizeof(struct ts_packed_partition) + 4096;
@@ -314,13 +316,14 @@ static uint32_t writing_threads(uint32_t threads)
 uint64_t ts_mode_writer_bytes(uint32_t order, uint32_t threads, uint64_t shard_bytes)
 {
     const uint64_t parked = PARTITIONS_OF_A_THREAD * packed_bytes(32 * order + 64);
-    if (threads == 0) /* the least: a shard that grows, one joined, one compressed; partitions */
+    if (threads == 0) /* shards of partitions, joined and compressed; partitions */
         return 3 * shard_bytes + (shard_bytes / 2 > parked ? shard_bytes / 2 : parked);
     return threads * parked + 3 * (threads + writing_threads(threads)) * shard_bytes;
 }
 
-/* Divides the memory: a growing shard, a shard being joined, and partitions for each thread. The
- * rest lets more shards be joined at the same time. */
+/* Divides the memory of the writer. It needs memory for a shard of partitions, for a buffer in
+ * which a shard is joined, and for the partitions of each thread. Memory beyond that is for more
+ * shards that are joined at the same time. */
 static struct ts_shard_writer_plan share_memory(struct ts_mode_writer *w)
 {
     struct ts_mode_writer_plan *p = &w->plan;
@@ -343,7 +346,8 @@ static struct ts_shard_writer_plan share_memory(struct ts_mode_writer *w)
         plan.n_buffers = 1 + (uint32_t)more;
     if (plan.threads > plan.n_buffers)
         plan.threads = plan.n_buffers;
-    /* a shard grows while another is joined, so half of the rest is for that */
+    /* partitions of a shard are added while others are joined, so each buffer needs a shard of
+     * partitions */
     plan.partition_bytes = plan.n_buffers * p->shard_bytes + (p->threads - 1) * each;
     return plan;
 }
@@ -433,7 +437,7 @@ int ts_mode_writer_begin_end(struct ts_mode_writer *w, int rc, struct ts_mode_wr
 {
     if (rc == 0 && w->n_carry > 0)
         rc = add_partitions(w, w->carry, 0, w->n_carry, err);
-    free_packing(w); /* this mode is written while the next one is packed, which needs memory */
+    free_packing(w); /* the mode is written while the next one is packed, which needs this memory */
     return ts_partition_deal_begin(w->deal, rc, ret, err);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Copies shards to the same offsets of files that have holes elsewhere, and copies the other files
- * whole. */
+/* Copies the shards of a part to the same offsets in files that have holes where other shards would
+ * be. Copies files without shards completely. */
 #include "build/write/part_write.h"
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 struct copy {
     const struct ts_part_conf *conf;
     struct ts_build_dir *dir;
-    char *stored, *raw; /* buffers for a shard, as stored and decompressed */
+    char *stored, *raw; /* buffers for a shard: as stored, and decompressed */
     uint64_t bytes;
 };
 
@@ -48,7 +48,7 @@ static int write_at(int fd, const char *path, uint64_t offset, const char *data,
                : 0;
 }
 
-/* Creates a file of the directory. */
+/* Creates the file `name` in the new directory. */
 static int create(const struct copy *c, const char *name, char **path, int *fd, struct ts_err *err)
 {
     *path = ts_build_dir_file(c->dir, name, 0);
@@ -136,7 +136,7 @@ static int copy_open(struct copy *c, const char *name, int from, struct ts_err *
     return finish(path, to, rc, err);
 }
 
-/* Copies a file, if it exists. */
+/* Copies the file `name` of the tensor, if it exists. */
 static int copy_file(struct copy *c, const char *name, struct ts_err *err)
 {
     int from, rc = ts_open_dir_optional(c->conf->tensor->dir, name, &from, err);
@@ -164,7 +164,7 @@ static int copy_all(struct copy *c, struct ts_err *err)
 {
     const struct ts_tensor *t = c->conf->tensor;
     char text[TS_PART_BYTES];
-    /* opened now, as copying may take hours; copied last, because the index makes the tensor
+    /* opened first, because copying may take hours; copied last, because the index makes the tensor
      * valid */
     const int index = ts_open_dir_file(t->dir, TS_INDEX_NAME, err);
     int rc = index < 0 ? index : copy_side_files(c, err);
@@ -179,8 +179,8 @@ static int copy_all(struct copy *c, struct ts_err *err)
     return rc;
 }
 
-/* Fails if the disk has too little space for the part. Other files are copied whole; files of
- * shards have holes. */
+/* Fails if the disk has too little space for the part. Files of shards need only the space of the
+ * copied shards, because they have holes. */
 static int check_room(const struct ts_part_conf *conf, struct ts_err *err)
 {
     const struct ts_tensor *t = conf->tensor;

@@ -5,7 +5,7 @@
  *   units    bytes
  *   threads  one
  *   errors   0 or a negative ts_code: a file cannot be read or written, or a shard has a wrong
- *            checksum. TS_EBUSY: `out` exists. On failure nothing is left
+ *            checksum. TS_EBUSY: `out` exists. On failure `out` is removed
  */
 #ifndef TS_BUILD_PART_WRITE_H
 #define TS_BUILD_PART_WRITE_H
@@ -15,19 +15,19 @@
 #include "format/part.h"
 
 struct ts_part_conf {
-    const struct ts_tensor *tensor; /* the whole tensor, or a part of it that has these shards */
+    const struct ts_tensor *tensor; /* the tensor, or a part of it that has the shards of `part` */
     struct ts_part part;            /* the part to be copied */
     const char *out;
-    int force; /* 1: replaces an existing tensor */
+    int force; /* 1: replaces a tensor that exists at `out` */
     /* 1: starts even if the disk has too little free space */
     int no_space_check;
     const volatile sig_atomic_t *stop;       /* ends copying when it is set; may be NULL */
-    void (*done)(void *ctx, uint64_t bytes); /* bytes of shards copied so far; may be NULL */
+    void (*done)(void *ctx, uint64_t bytes); /* called with the bytes of shards so far; or NULL */
     void *ctx;
 };
 
 /* Copies the part. *bytes: total size of the shards that were copied. warn->code is not 0 if
- * something failed after the directory was in place; the directory stays then. */
+ * something failed after the new directory had its name. The directory then stays. */
 int ts_part_write(const struct ts_part_conf *conf, uint64_t *bytes, struct ts_err *warn,
                   struct ts_err *err);
 

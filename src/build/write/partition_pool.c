@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Keeps a list of free partitions, of which the first is reused if it is large enough. */
+/* Keeps a list of the memory of free partitions. The first of the list is reused if it is large
+ * enough. */
 #include "build/write/partition_pool.h"
 
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 
-/* Sizes of partitions are multiples of this, so that most can be reused for another. */
+/* Sizes of partitions are rounded up to multiples of this, so that most can be reused. */
 #define STEP_WORDS 4096u
 
 struct ts_partition_pool {
@@ -60,7 +61,7 @@ struct ts_packed_partition *ts_partition_pool_get(struct ts_partition_pool *pool
     if (p != NULL)
         pool->free = p->next;
     pthread_mutex_unlock(&pool->lock);
-    if (p != NULL && p->room < n_words) { /* frees the small one, so that the pool does not grow */
+    if (p != NULL && p->room < n_words) { /* too small: freed, so that the pool does not grow */
         small = p;
         p = NULL;
         free(small);

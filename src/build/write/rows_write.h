@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rows_write.h - writes modeK.rows: the used indices of a mode, ascending, a gap-coded chunk at a
- * time (layout.h).
+/* rows_write.h - writes modeK.rows: the used indices of a mode, ascending, in chunks that store the
+ * gaps between indices (layout.h).
  *
- *   owner    the caller; finish or free ends it
+ *   owner    the caller owns the writer, until finish or free
  *   threads  one
  *   errors   0 or a negative ts_code
  */
@@ -15,7 +15,7 @@
 
 struct ts_rows_writer;
 
-/* Creates the file; path must stay. The number of rows is not needed before finish. */
+/* Creates the file. The string `path` must stay. dim: the size of the mode. */
 int ts_rows_write_new(const char *path, uint32_t mode, uint64_t dim, struct ts_rows_writer **ret,
                       struct ts_err *err);
 int ts_rows_write_add(struct ts_rows_writer *w, uint64_t index, struct ts_err *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Joins the partitions of shards, compresses them, and writes each shard to its place in the file,
- * with several threads. */
+/* With several threads, joins the partitions of each shard, compresses the shard, and writes it to
+ * its place in the file. */
 #include "build/write/shard_writer.h"
 
 #include <assert.h>
@@ -45,12 +45,12 @@ struct ts_shard_writer {
     int stop, failed;
     struct ts_err err;
 
-    struct ts_cell_sum cells; /* sum over the cells of the shards written so far */
+    struct ts_cell_sum cells; /* checksum over the cells of the shards written so far */
     struct ts_disk_shard *shard;
-    uint64_t n_shards, shard_room; /* number of shards given so far; room of `shard` */
-    /* number of shards whose place in the file is known, and their bytes */
+    uint64_t n_shards, shard_room; /* number of shards so far; space in `shard` */
+    /* number of shards whose place in the file is known; end of the last of them */
     uint64_t n_placed, file_bytes;
-    uint64_t ahead; /* length to which the file was extended in advance */
+    uint64_t ahead; /* length to which the file was extended before its shards are written */
     int may_extend;
 };
 
@@ -87,7 +87,7 @@ static size_t pad(size_t bytes)
 
 /* ------------------------------------------------------------------ one shard */
 
-/* Grows *mem to at least `bytes` bytes. It begins at a page, as O_DIRECT needs. */
+/* Grows *mem to at least `bytes` bytes. *mem is a multiple of TS_PAGE, as O_DIRECT needs. */
 static int want_room(char **mem, size_t *room, size_t bytes)
 {
     void *more;
@@ -103,7 +103,7 @@ static int want_room(char **mem, size_t *room, size_t bytes)
     return 0;
 }
 
-/* Joins the partitions of a draft into a shard: the tables of blocks, then the blocks. */
+/* Joins the partitions of a draft into a shard: first the tables of blocks, then the blocks. */
 static void join_partitions(const struct ts_shard_draft *d, uint32_t *raw)
 {
     const uint32_t head = 2 * d->n_blocks + 1;
@@ -124,13 +124,13 @@ static void join_partitions(const struct ts_shard_draft *d, uint32_t *raw)
 static int write_all(const struct ts_shard_writer *w, const char *p, size_t bytes, uint64_t at)
 {
     while (bytes > 0) {
-        /* read before the write, as another thread may remove the flag meanwhile */
+        /* read before the write, because another thread may clear O_DIRECT during the write */
         const int flags = fcntl(w->fd, F_GETFL), direct = flags > 0 && (flags & O_DIRECT) != 0;
         const ssize_t n = pwrite(w->fd, p, bytes, (off_t)at);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EINVAL && direct && fcntl(w->fd, F_SETFL, flags & ~O_DIRECT) == 0)
-            continue; /* O_DIRECT needs a larger alignment here: writes through the page cache */
+            continue; /* this disk needs a larger alignment: uses the page cache */
         if (n <= 0) {
             errno = n == 0 ? ENOSPC : errno;
             return -1;
@@ -142,8 +142,8 @@ static int write_all(const struct ts_shard_writer *w, const char *p, size_t byte
     return 0;
 }
 
-/* Extends a large file beyond the bytes written: writes inside the file run in parallel, writes
- * that extend it do not. */
+/* Extends a large file beyond the bytes written so far, because writes inside a file run in
+ * parallel, and writes that extend it do not. */
 static void extend_file(struct ts_shard_writer *w)
 {
     const uint64_t quarter = w->file_bytes / 4, least = TS_SHARD_WRITER_AHEAD;
@@ -151,8 +151,8 @@ static void extend_file(struct ts_shard_writer *w)
     w->may_extend = fallocate(w->fd, 0, 0, (off_t)w->ahead) == 0;
 }
 
-/* Gives shard `number`, of `padded` bytes, its place in the file, after those before it. Returns
- * the offset, or UINT64_MAX after a failure. */
+/* Waits until all shards before shard `number` have their places in the file, and then gives it the
+ * next `padded` bytes. Returns their offset, or UINT64_MAX after a failure. */
 static uint64_t place_shard(struct ts_shard_writer *w, uint64_t number, size_t padded)
 {
     uint64_t offset;
@@ -188,7 +188,7 @@ static int write_shard(struct ts_shard_writer *w, struct waiting *q, struct buff
     if (want_room(&b->raw, &b->raw_room, (size_t)e.raw_bytes + TS_SHARD_SLACK) < 0)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory for packing", w->plan.path);
     join_partitions(d, (uint32_t *)(void *)b->raw);
-    ts_shard_draft_drop(d, w->plan.pool); /* frees the partitions, so that others can be packed */
+    ts_shard_draft_drop(d, w->plan.pool); /* frees memory for partitions that are packed next */
     pthread_mutex_lock(&w->lock);
     pthread_cond_broadcast(&w->moved);
     pthread_mutex_unlock(&w->lock);
@@ -201,7 +201,8 @@ static int write_shard(struct ts_shard_writer *w, struct waiting *q, struct buff
                        w->plan.path, why.text);
     stored = b->raw;
     if (w->plan.compress) {
-        /* compression must save a tenth, or it is not worth the time of decompressing */
+        /* compression must save a tenth, or it is not worth the time that readers need to
+         * decompress */
         const int room = (int)(e.raw_bytes / 10 * 9);
         int n;
         if (want_room(&b->lz4, &b->lz4_room, e.raw_bytes) < 0)
@@ -217,7 +218,7 @@ static int write_shard(struct ts_shard_writer *w, struct waiting *q, struct buff
     memset(stored + e.stored_bytes, 0, padded - e.stored_bytes);
     e.hash = XXH3_64bits(stored, padded);
     e.offset = place_shard(w, q->number, padded);
-    if (e.offset == UINT64_MAX) /* another shard failed before, and its message is kept */
+    if (e.offset == UINT64_MAX) /* another shard has failed, and w->err has its message */
         return 0;
     if (write_all(w, stored, padded, e.offset) < 0)
         return ts_fail_errno(err, TS_EIO, "%s: cannot write", w->plan.path);
@@ -228,9 +229,9 @@ static int write_shard(struct ts_shard_writer *w, struct waiting *q, struct buff
     return 0;
 }
 
-/* ------------------------------------------------------------------ who writes */
+/* ------------------------------------------------------------------ threads */
 
-/* Writes the shard that has waited longest. The lock is held before and after the call. */
+/* Writes the shard that has waited longest. The caller holds the lock. */
 static void write_next(struct ts_shard_writer *w)
 {
     struct waiting *q = w->first;
@@ -287,8 +288,8 @@ static int failure(const struct ts_shard_writer *w, struct ts_err *err)
 }
 
 /* Whether another partition may be packed, because few shards wait and partitions use little
- * memory. If no shard waits or is being written, it is always allowed: all partitions in use then
- * belong to the caller, and waiting would not free them. */
+ * memory. If no shard waits or is being written, it may, because all partitions in use then belong
+ * to the caller, and waiting would not free them. */
 static int has_room(const struct ts_shard_writer *w)
 {
     if (w->n_waiting >= w->n_threads)
@@ -362,7 +363,7 @@ static int open_file(struct ts_shard_writer *w, struct ts_err *err)
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
     struct rlimit limit;
     w->fd = open(w->plan.path, flags | O_DIRECT, 0666);
-    if (w->fd < 0 && errno == EINVAL) { /* the file may have been created nevertheless */
+    if (w->fd < 0 && errno == EINVAL) { /* the open may have created the file although it failed */
         unlink(w->plan.path);
         w->fd = open(w->plan.path, flags, 0666);
     }
@@ -407,7 +408,7 @@ int ts_shard_writer_new(const struct ts_shard_writer_plan *plan, struct ts_shard
             rc = ts_fail_errno(err, TS_ENOMEM, "%s: cannot start a thread", plan->path);
             goto fail;
         }
-        if (errno != 0) /* if a thread cannot be started, fewer are enough */
+        if (errno != 0) /* fewer threads are enough */
             break;
     }
     *ret = w;
@@ -468,7 +469,7 @@ int ts_shard_writer_finish(struct ts_shard_writer *w, struct ts_disk_shard **sha
     return 0;
 }
 
-/* ------------------------------------------------------------------ joining */
+/* ------------------------------------------------------------------ drafts */
 
 void ts_slice_count_follow(struct ts_slice_count *w, const struct ts_packed_partition *s)
 {
