@@ -6,7 +6,7 @@
  *
  * A change makes a new directory, in which files of the old one that stay are links, and exchanges
  * the two directories (base/files/atomic_out.h). So a change appears completely or not at all. A
- * second writer fails while the first one works. Readers go on with the files that they have open.
+ * second writer fails while the first one works. Readers keep using the files that they have open.
  *
  *   owner    strings and arrays are the caller's and must stay
  *   units    nonzeros; segments count from 1 in messages

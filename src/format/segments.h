@@ -9,7 +9,7 @@
  *
  * A directory that was not appended to is one segment, which is the tensor itself.
  *
- *   owner    what is opened is the caller's, until close; a segment may outlive the list
+ *   owner    the caller owns what it opens, until close; a segment may outlive the list
  *   units    bytes, nonzeros; segments from 0
  *   threads  read-only after opening: any thread
  *   errors   0 or a negative ts_code with one sentence; on failure *ret is not touched

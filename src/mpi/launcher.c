@@ -143,8 +143,8 @@ static int is_parent(unsigned long long pid, uint32_t n)
     return 0;
 }
 
-/* Adds a process to `below`, which has n entries, if its parent is there. Skips processes that are
- * there already and helper processes like this one. Returns the new number of entries. */
+/* Adds a process to `below`, which has n entries, if its parent is in `below`. Skips processes that
+ * `below` has already and helper processes like this one. Returns the new number of entries. */
 static uint32_t add_below(pid_t pid, uint32_t n)
 {
     char text[STAT];

@@ -41,7 +41,7 @@ struct ts_files_plan {
     uint32_t part, n_parts;
 
     /* for text only */
-    /* columns of the tables; NULL: the first bytes of a file tell what it is */
+    /* columns of the tables; NULL: the first bytes of a file tell its kind */
     struct ts_table *table;
     int skip_missing; /* 1: lines with a missing field are left out; 0: they are refused */
 };

@@ -19,7 +19,7 @@
 #include "base/err.h"
 #include "source/batch.h"
 
-/* Number of a batch whose place among the others does not matter. */
+/* Number of a batch that may be put before or after any other batch. */
 #define TS_SINK_ANY UINT64_MAX
 
 struct ts_sink {

@@ -14,9 +14,9 @@
 #include "stream/comm.h"
 
 #define LZ4_MOST  255                  /* most bytes that one byte of LZ4 can decompress to */
-#define ROW_BYTES 6                    /* most bytes of an index in modeK.rows */
-#define PAGES     (UINT64_C(64) << 10) /* bytes lost in the last pages of temporary files */
-#define PROGRAM   (UINT64_C(24) << 20) /* bytes of memory beyond o->memory: the program itself */
+#define ROW_BYTES 6                    /* most bytes that one index takes in modeK.rows */
+#define PAGES     (UINT64_C(64) << 10) /* bytes that the last pages of temporary files may waste */
+#define PROGRAM   (UINT64_C(24) << 20) /* memory of the program itself, beyond o->memory */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -38,9 +38,9 @@ static uint32_t words_of(const uint32_t *width, uint32_t order, uint32_t value_b
     return l.words;
 }
 
-/* Returns the words of a record as it is read. high: for the largest possible sizes of the modes,
- * else for the smallest. slack: how many bits narrower indices may be in early runs, written before
- * the largest indices were read. */
+/* Returns the words of a record as it is read. high 1: for the largest possible sizes of the modes;
+ * 0: for the smallest. slack: number of bits by which indices of early runs may be narrower,
+ * because larger indices were read later. */
 static double read_words(const struct ts_build_space_in *in, int high, uint32_t slack)
 {
     const uint32_t value = in->o->weights ? 64 : 8 * in->o->value_bytes;
@@ -67,9 +67,9 @@ static double packed_words(const struct ts_build_space_in *in, int high)
     return words_of(width, in->order, high ? in->value_bits : 0);
 }
 
-/* Returns the most bytes of a mode's copy: every index at its full width, except that a row's index
- * is stored only where the row begins. Adds the flags of each level, and the headers of streams and
- * blocks (block_codec.h). */
+/* Returns an upper bound of the bytes of a mode copy. Each index counts with its full width, except
+ * that the copy stores a row of its mode only where the row begins. The bound includes the flags of
+ * each level, and the headers of streams and blocks (block_codec.h). */
 static double copy_high(const struct ts_build_space_in *in, uint32_t mode)
 {
     const uint32_t levels = in->order - 1, streams = 2 * levels + 2;
@@ -81,9 +81,9 @@ static double copy_high(const struct ts_build_space_in *in, uint32_t mode)
     return body + (body / ((double)in->o->shard_bytes / 2) + 2) * TS_PAGE;
 }
 
-/* Returns the least bytes of a copy, the larger of two bounds. One is the headers of its blocks,
- * compressed as far as LZ4 can. The other is the entropy of the cells, less what rows and index
- * hold of it. */
+/* Returns a lower bound of the bytes of a mode copy, the larger of two bounds. One is the size of
+ * the block headers, divided by the most that LZ4 can compress. The other is the entropy of the
+ * cells, minus the part of it that the files of rows and the index hold. */
 static double copy_low(const struct ts_build_space_in *in)
 {
     const uint32_t levels = in->order - 1;
@@ -116,8 +116,8 @@ static void estimate_result(const struct ts_build_space_in *in, struct ts_need *
     s->result = (struct ts_space){ ts_space_bytes(low), ts_space_bytes(high + ahead) };
 }
 
-/* Whether some mode is numbered by a sort, because the bitmaps are too large. high: whether that is
- * possible, else whether it is certain. */
+/* Whether a mode is numbered by a sort, because the bitmaps are too large. high 1: whether that is
+ * possible; 0: whether it is certain. */
 static int is_numbered(const struct ts_build_space_in *in, const struct ts_build_memory *m,
                        int high)
 {
@@ -130,8 +130,8 @@ static int is_numbered(const struct ts_build_space_in *in, const struct ts_build
     return sum > (double)m->bitmap_bytes;
 }
 
-/* Returns the most memory of a build: records and all that is held beside them, at most o->memory,
- * plus the program. */
+/* Returns an upper bound of the memory of a build: of records and of all other data, which is at
+ * most o->memory, and of the program. */
 static double memory_high(const struct ts_build_space_in *in, const struct ts_build_memory *m,
                           double words)
 {
@@ -141,8 +141,8 @@ static double memory_high(const struct ts_build_space_in *in, const struct ts_bu
     return fmin(all, (double)in->o->memory) + (double)PROGRAM;
 }
 
-/* With several ranks: returns the least bytes of this rank's temporary files, which hold the
- * records that do not fit in its areas, rooms and scratch memory. */
+/* With several ranks: returns a lower bound of the bytes of this rank's temporary files. They have
+ * the records that do not fit in its areas, rooms and scratch memory. */
 static double rank_low(const struct ts_build_space_in *in, const struct ts_build_memory *m,
                        double words)
 {
@@ -180,7 +180,7 @@ void ts_build_space_estimate(const struct ts_build_space_in *in, struct ts_need 
         high = fmax(high, 8 * nnz * (w + p));
         pack_high = 16 * nnz * p;
     }
-    if (ranks) { /* records to be sent, runs, and merged records; later, packed partitions */
+    if (ranks) { /* files of records to send, runs, merged records; then packed partitions */
         high = 8 * (2 * read + nnz) * w;
         pack_high = 24 * nnz * p + (double)s.result.high;
     }

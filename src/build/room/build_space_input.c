@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bounds the number of nonzeros of a source before it is read: from draws, lines of text, headers,
- * shards. */
+/* Computes bounds of the number of nonzeros of a source before it is read: for the generator, text,
+ * binary files and tensors. */
 #include "build/room/build_space.h"
 
 #include <float.h>
@@ -14,11 +14,11 @@
 #include "source/text/number_text.h"
 #include "stream/comm.h"
 
-#define PIECES 16 /* number and bytes of the pieces of a file that are read */
+#define PIECES 16 /* number of pieces of a file that are read; PIECE: bytes of each */
 #define PIECE  32768
-#define HEAD   (UINT64_C(1) << 20) /* bytes of a packed file that are unpacked and read */
-#define FILES  64   /* files that are read; if there are more, the others are estimated from them */
-#define VALUES 1024 /* values of a binary file that are read in each place */
+#define HEAD   (UINT64_C(1) << 20) /* bytes of text of a compressed file that are read */
+#define FILES  64                  /* most files that are read; others are estimated from these */
+#define VALUES 1024 /* values of a binary file that are read at each of PIECES places */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -30,7 +30,7 @@ static uint64_t most(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* ------------------------------------------------------------------ draws */
+/* ------------------------------------------------------------------ the generator */
 
 /* Returns log2 of n choose k. */
 static double log2_choose(double n, double k)
@@ -38,8 +38,9 @@ static double log2_choose(double n, double k)
     return k <= 0 || k >= n ? 0 : (lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)) / log(2);
 }
 
-/* Computes the sum of squares and the entropy of the probabilities of a mode's indices. For a power
- * law, the first ranks are added one by one, later ones in steps. */
+/* Computes the sum of squares and the entropy of the probabilities of the indices of a mode. For a
+ * power law, the probabilities of the first indices are added one by one, and those of later
+ * indices in steps. */
 static void law_of(const struct ts_synth *s, uint32_t m, double *squares, double *entropy)
 {
     const double n = (double)s->dim[m], a = s->power[m], e = 1 - a;
@@ -50,7 +51,7 @@ static void law_of(const struct ts_synth *s, uint32_t m, double *squares, double
         *entropy = log2(n);
         return;
     }
-    /* the probabilities of the ranks in a step differ by at most a hundredth */
+    /* the probabilities of the indices in a step differ by about a hundredth at most */
     while (at < n + 1) {
         const double end = fmin(n + 1, floor(at * 1.01) > at ? floor(at * 1.01) : at + 1);
         const double mass = (fabs(e) < 1e-9 ? log(end / at) : (pow(end, e) - pow(at, e)) / e) / top;
@@ -82,9 +83,9 @@ void ts_build_space_of_synth(const struct ts_synth *s, struct ts_build_space_in 
             in->dim[m].low = least(s->side[m], s->dim[m]);
         return;
     }
-    /* Cells hit by n draws whose cells have probabilities p: at least (1 - exp(-n q)) / q, where q
-     * is the mean of p. The reason is that (1 - exp(-n p)) / p is convex in p. Five standard
-     * deviations are subtracted. */
+    /* Lower bound of the number of different cells that n draws hit, if the cells have
+     * probabilities p: (1 - exp(-n q)) / q, where q is the mean of p over draws. It holds because
+     * (1 - exp(-n p)) / p is convex in p. Five standard deviations are subtracted. */
     drawn = s->ratings ? n : -expm1(-n * squares * 1.02) / (squares * 1.02);
     drawn = fmax(1, drawn - (s->ratings ? 0 : 5 * sqrt(n) + 1));
     value = s->value_last == 0 || s->ratings ? (s->value_bytes == 4 ? 22 : 50) : log2(range);
@@ -98,12 +99,12 @@ void ts_build_space_of_synth(const struct ts_synth *s, struct ts_build_space_in 
     if (s->ratings || squares * cells < 1.001) /* all sets of cells are equally likely */
         bits = fmin(log2_choose(cells, (double)in->nnz.low),
                     log2_choose(cells, ts_space_number(in->nnz.high)));
-    else /* entropy of the draws, less that of their order and of the draws of each cell */
+    else /* entropy of the draws, minus that of their order and of how many draws hit each cell */
         bits = n * entropy * 0.98 - lgamma(n + 1) / log(2) -
                log2_choose(n, fmax((double)in->nnz.low, n / 2));
     in->cell_bits = 0.999 * (fmax(0, bits) + value * (double)in->nnz.low);
     if (s->value_last > 0 && !s->ratings && in->o->weights == 0) {
-        /* most that the values of one cell can add up to */
+        /* upper bound of the sum of the values of one cell */
         const double sum = range * (1 + 64 * n * squares + 64);
         in->value_bits = (uint32_t)least(in->value_bits, (uint64_t)ceil(log2(sum)) + 1);
     }
@@ -112,7 +113,7 @@ void ts_build_space_of_synth(const struct ts_synth *s, struct ts_build_space_in 
 /* ------------------------------------------------------------------ text */
 
 struct lines {
-    /* in the pieces read: bytes, lines, and lines that are certainly not left out */
+    /* in the pieces that were read: bytes, lines, and lines that are certainly not left out */
     double bytes, all, sure;
 };
 
@@ -131,9 +132,9 @@ static int may_be_nothing(const struct ts_build_options *o, const char *p, const
     return ts_number_read(p, (size_t)(end - p), &x) && (x.n == 0 || x.point <= least_point);
 }
 
-/* Whether a line is more than blanks or a comment. *sure: whether it is certainly not left out,
- * having neither a zero nor, with --missing skip, a missing field. A separator in quotes can only
- * make a line less sure. */
+/* Whether a line has more than blanks or a comment. *sure: 1 if the line is certainly not left out,
+ * because it has no zero and, with --missing skip, no missing field. A separator in quotes can only
+ * set *sure to 0. */
 static int look_at_line(const struct ts_build_space_in *in, const char *p, const char *end,
                         int *sure)
 {
@@ -188,9 +189,10 @@ static void look_at_piece(const struct ts_build_space_in *in, const char *text, 
     }
 }
 
-/* Returns the least bytes of the text of a packed file: most of the packed size or, for gzip, a
- * quarter of the length that its last four bytes state (of the last member). Lines after the start
- * may be longer: up to three times, if all indices grow from one digit to eight. */
+/* Returns a lower bound of the bytes of text in a compressed file. It is 0.8 of the compressed size
+ * or, for gzip, a quarter of the length of the last member, which the last four bytes state. A
+ * quarter, because later lines may be three times as long as the first ones, if all indices grow
+ * from one digit to eight. */
 static double packed_text_low(int fd, uint64_t size, int gzip)
 {
     unsigned char end[4];
@@ -200,8 +202,9 @@ static double packed_text_low(int fd, uint64_t size, int gzip)
     return fmax(0.8 * (double)size, (double)last / 4);
 }
 
-/* Returns the least number of lines of a packed file. If lines may be left out, only those at the
- * start count: all others may be zeros, as in a table sorted by its values. */
+/* Returns a lower bound of the number of lines of a compressed file. If lines may be left out, only
+ * the lines at the start count, because all later ones may be zeros, as in a table sorted by its
+ * values. */
 static double look_at_packed(const struct ts_build_space_in *space, const char *path, int fd,
                              uint64_t size, int gzip, uint64_t memory)
 {
@@ -225,8 +228,8 @@ static double look_at_packed(const struct ts_build_space_in *space, const char *
     return low < INFINITY ? low * packed_text_low(fd, size, gzip) : 0;
 }
 
-/* Bounds the number of lines of a plain file by its densest and its sparsest piece. Returns -1 if
- * the file cannot be read. */
+/* Computes bounds of the number of lines of a file that is not compressed, from the pieces with the
+ * most and the fewest lines. Returns -1 if the file cannot be read. */
 static int look_at_plain(const struct ts_build_space_in *in, int fd, uint64_t size, double *low,
                          double *high)
 {
@@ -279,7 +282,8 @@ static struct text_file open_text(const char *path)
     return f;
 }
 
-/* Bounds the number of lines of a file. If it cannot be read: 0 to infinity. */
+/* Computes bounds of the number of lines of a file. If the file cannot be read, they are 0 and
+ * infinity. */
 static void look_at_file(const struct ts_build_space_in *in, const char *path,
                          const struct text_file *f, uint64_t memory, double *low, double *high)
 {
@@ -291,8 +295,9 @@ static void look_at_file(const struct ts_build_space_in *in, const char *path,
         *low = 0, *high = INFINITY;
 }
 
-/* Returns the share of a file that this rank reads. Several ranks each read a part of a plain file;
- * a packed one is read whole by one rank, in turn. */
+/* Returns the fraction of a file that this rank reads, as a lower bound. With several ranks, each
+ * rank reads a part of a file that is not compressed. One rank reads all of a compressed file: rank
+ * i % n reads file i. */
 static double own_share(const struct ts_comm *comm, uint32_t file, int packed)
 {
     if (!ts_comm_many(comm))
@@ -308,7 +313,8 @@ static void set_read(struct ts_build_space_in *in, double low, double own, doubl
                                  in->read.high };
 }
 
-/* Lines per byte of files of one kind: the least and the most of the files that were read. */
+/* The fewest and the most lines per byte, of the compressed files that were read, or of the other
+ * files. */
 struct density {
     int any;
     double low, high;
@@ -323,8 +329,8 @@ static void add_density(struct density *d, const struct text_file *f, double low
     d->any = 1;
 }
 
-/* Bounds the lines of a file by the density of other files, with the same margins as between the
- * pieces of a file. */
+/* Computes bounds of the number of lines of a file from the density of other files, with the
+ * margins that look_at_plain uses between the pieces of a file. */
 static void guess_by_others(const struct density *d, const struct text_file *f, double *low,
                             double *high)
 {
@@ -336,14 +342,14 @@ void ts_build_space_of_text(const char *const paths[], uint32_t n_paths, uint64_
                             struct ts_build_space_in *in)
 {
     const uint32_t step = n_paths <= FILES ? 1 : (n_paths + FILES - 1) / FILES;
-    struct density seen[2] = { { 0 } }; /* densities of plain files, and of packed ones */
+    struct density seen[2] = { { 0 } }; /* densities: of plain files, of compressed files */
     double sum_low = 0, sum_own = 0, sum_high = 0;
     for (uint32_t i = 0, pass = 0; pass < 2; i = i + 1 == n_paths ? (pass++, 0) : i + 1) {
         struct text_file f;
         double low, high;
         if ((i % step == 0) != (pass == 0))
             continue;
-        if (in->o->stop != NULL && *in->o->stop) /* the build ends before it uses the sums */
+        if (in->o->stop != NULL && *in->o->stop) /* the build stops, so it does not use the sums */
             break;
         f = open_text(paths[i]);
         if (pass == 0) {
@@ -363,8 +369,8 @@ void ts_build_space_of_text(const char *const paths[], uint32_t n_paths, uint64_
 
 /* ------------------------------------------------------------------ binary files */
 
-/* Returns how many of n values from nonzero `first` on are 0, or become 0 in the stored type. -1:
- * they cannot be read. */
+/* Returns how many of the values of nonzeros first .. first + n - 1 are 0, or become 0 in the
+ * stored type, or -1 if they cannot be read. */
 static int count_zeros(int fd, const struct ts_binary_form *f, uint64_t first, uint64_t n,
                        double least_value)
 {
@@ -388,7 +394,7 @@ static int count_zeros(int fd, const struct ts_binary_form *f, uint64_t first, u
     return zeros;
 }
 
-/* Returns the least number of nonzeros of a file, estimated from the place with most zeros. */
+/* Returns a lower bound of the number of nonzeros of a file, from the place with the most zeros. */
 static double sure_nonzeros(int fd, const struct ts_binary_form *f,
                             const struct ts_build_options *o)
 {
@@ -441,7 +447,7 @@ void ts_build_space_of_binary(const char *const paths[], uint32_t n_paths, uint6
 
 /* ------------------------------------------------------------------ a tensor */
 
-/* Returns how many of rows first .. last are picked. `rows` has a bit for each row. */
+/* Returns how many of rows first .. last are picked. rows: a bit for each row. */
 static uint64_t picked(const unsigned char *rows, uint64_t first, uint64_t last)
 {
     uint64_t n = 0;
@@ -450,8 +456,8 @@ static uint64_t picked(const unsigned char *rows, uint64_t first, uint64_t last)
     return n;
 }
 
-/* Counts the nonzeros of a mode's copy in shards with a row that is not picked (lost), and in
- * shards with a row that is picked (kept). */
+/* Counts the nonzeros of a mode copy in shards with a row that is not picked (*lost), and in shards
+ * with a row that is picked (*kept). */
 static void look_at_mode(const struct ts_tensor *t, const struct ts_pick *pick, uint32_t mode,
                          uint64_t *lost, uint64_t *kept)
 {
@@ -478,7 +484,7 @@ void ts_build_space_of_tensor(const struct ts_tensor *t, const struct ts_pick *p
     }
     low = fmax(0, low);
     if (pick->side != TS_PICK_ALL && (t->header.flags & TS_TENSOR_DUPLICATES) != 0) {
-        /* equal cells have equal hashes, so all of them may be on one side */
+        /* nonzeros of one cell have the same hash, so all may be held out, or none */
         low = 0;
     } else if (pick->side != TS_PICK_ALL) { /* eight standard deviations are subtracted or added */
         const double share =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Compares bounds of the disk space and memory that a build needs with what is free, and writes the
- * messages. */
+/* Compares bounds of the disk space and memory that a command needs with the free space and memory,
+ * and writes messages. */
 #include "build/room/room.h"
 
 #include <stdio.h>
@@ -42,8 +42,8 @@ int ts_room_is_one_disk(const struct ts_room *r)
     return r->out.device == r->in_tmp.device;
 }
 
-/* Writes the advice of a message: another place for the result or, if with_tmp, for temporary
- * files. */
+/* Writes the last part of a message: another place for the result, or also for temporary files if
+ * with_tmp is 1. */
 static void print_advice(const struct ts_room *r, int with_tmp, char *ret, size_t size)
 {
     const char *place = r->place == NULL ? TS_SET_OUTPUT : r->place;

@@ -107,9 +107,9 @@ void ts_names_fail(struct ts_names *n, uint64_t number);
  * names. */
 int ts_names_end(struct ts_names *n, struct ts_err *err);
 
-/* To be called after ts_names_end, if indices are told. Returns how many names were first seen
- * before file `file` of the input, and sets *bytes to their bytes on disk. If `file` is the number
- * of files, these are all names. ts_names_read reads them: strings in the form of string_sort.h, in
+/* To be called after ts_names_end, if conf.told is 1. Returns how many names were first seen before
+ * file `file` of the input, and sets *bytes to their bytes on disk. If `file` is the number of
+ * files, these are all names. ts_names_read reads them: strings in the form of string_sort.h, in
  * the order in which they were seen. */
 uint64_t ts_names_seen(const struct ts_names *n, uint32_t mode, uint32_t file, uint64_t *bytes);
 int ts_names_read(const struct ts_names *n, uint32_t mode, uint64_t at, void *buf, size_t bytes,

@@ -16,7 +16,8 @@
 /* Returns 0, or a failure if a file that begins with these bytes (decompressed) cannot be text. */
 int ts_foreign_text_check(const char *name, const char *text, size_t bytes, struct ts_err *err);
 
-/* Like ts_foreign_text_check, for a zip archive: the name of its first member tells what it is. */
+/* Like ts_foreign_text_check, for a zip archive: the name of its first member tells what kind of
+ * file it is. */
 int ts_foreign_zip_fails(const char *name, const unsigned char *head, size_t bytes,
                          struct ts_err *err);
 

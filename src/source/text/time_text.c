@@ -237,8 +237,8 @@ static uint32_t calendar_units(const struct ts_number *x, int64_t first, int64_t
     return found;
 }
 
-/* Returns the units, as bits, in which a number is clearly meant. A date or year has the bit of
- * seconds, too. */
+/* Returns the units, as bits, in which a number is clearly meant. A date or year also has the bit
+ * of seconds. */
 static uint32_t clear_units(const struct ts_number *x)
 {
     uint32_t found = calendar_units(x, FIRST_CLEAR, LAST_CLEAR);
