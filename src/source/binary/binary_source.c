@@ -19,15 +19,13 @@
 #include "source/file_sample.h"
 #include "source/source_threads.h"
 
-/* An open file. The source uses it while it gives out pieces, and each thread while it reads
- * one. */
+/* An open file. Its users: the source while it gives out pieces, each thread while it reads one. */
 struct file {
     struct ts_byte_input *in;
     struct ts_binary_form form;
     int fd;         /* -1: bytes can only be read in order */
     uint32_t users; /* the last user closes the file */
-    /* number of the next piece for a thread, of pieces in the file, and of pieces to read, which
-     * are fewer in a sample */
+    /* number of the next piece; of pieces in the file, and to read (fewer in a sample) */
     uint64_t piece, n_pieces, n_taken;
     uint64_t end;     /* number after the last piece to read in this source's part */
     uint64_t counted; /* bytes on disk that done_bytes includes */
@@ -266,8 +264,7 @@ static void count_bytes(struct ts_binary_source *s)
     }
 }
 
-/* Makes as many workers as there is memory for: each has a batch, and a buffer of the same size for
- * raw bytes. */
+/* Makes as many workers as memory allows, each with a batch and a buffer for raw bytes. */
 static int new_workers(struct ts_binary_source *s, struct ts_err *err)
 {
     const uint64_t bytes = s->piece_nnz * (s->order + 1) * sizeof(uint64_t);
@@ -358,8 +355,8 @@ static void count_stream(struct ts_binary_source *s, struct file *f)
     f->counted = at;
 }
 
-/* Leaves the current file when all its pieces were taken, and checks that it ends there. Its last
- * user closes it. */
+/* Leaves the current file after its last piece, and checks that it ends there. Its last user closes
+ * it. */
 static int leave_file(struct ts_binary_source *s, int whole, struct ts_err *err)
 {
     struct file *f = s->file;
@@ -426,8 +423,7 @@ static uint64_t bytes_read(const struct ts_binary_source *s, const struct file *
                      : pieces_nnz(s, f, f->piece) * f->form.nonzero_bytes;
 }
 
-/* Takes the next piece, under the lock. Returns 1, 0 at the end, or a failure, which has the number
- * of the piece. */
+/* Takes the next piece, under the lock. Returns 1, 0 at the end, or a failure with its number. */
 static int take_piece(struct ts_binary_source *s, struct job *j, struct ts_err *err)
 {
     uint64_t piece;

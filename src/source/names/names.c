@@ -23,8 +23,7 @@
 struct mode {
     struct ts_name_dictionary dictionary;
     struct ts_name_generations saved;
-    /* after ts_names_end: the index of each number of one generation; NULL: the numbers are
-     * indices */
+    /* after ts_names_end: index of each number of a generation; NULL: numbers are indices */
     uint64_t *map;
     uint64_t told; /* number of provisional numbers whose indices were set by ts_names_tell */
 };
@@ -43,8 +42,7 @@ struct ts_names {
     uint32_t readers;
     int emptying, failed, ended;
 
-    /* nonzeros that wait for indices, in a file of chunks: each is a struct chunk and its
-     * records */
+    /* file of nonzeros that wait for indices; each chunk: a struct chunk, then its records */
     struct ts_waiting waiting;
     struct ts_cell_sum written, read; /* checksums of the nonzeros of that file */
 
@@ -226,8 +224,7 @@ void ts_names_leave(struct ts_names *g)
     pthread_mutex_unlock(&g->lock);
 }
 
-/* Waits until all earlier pieces have added their names. Returns 0, or -1 if an earlier piece
- * failed. */
+/* Waits until all earlier pieces have added their names. Returns -1 if one of them failed, or 0. */
 static int wait_turn(struct ts_names *g, uint64_t piece)
 {
     int failed;
@@ -521,15 +518,13 @@ static int load_maps(struct ts_names *g, uint64_t generation, struct ts_err *err
     return 0;
 }
 
-/* Takes the next chunk of nonzeros that waited. Returns 1, 0 if there is none, or -1 after a
- * failure. */
+/* Takes the next chunk of nonzeros that waited. Returns 1, 0 at the end, or -1 after a failure. */
 static int take_chunk(struct ts_names *g, struct chunk *head, uint64_t *at, struct ts_err *err)
 {
     int rc = 1;
     pthread_mutex_lock(&g->lock);
     for (;;) {
-        /* maps of one generation can be replaced by those of another only when no thread uses
-         * them */
+        /* the maps of a generation are replaced only when no thread uses them */
         if (g->at == g->waiting.bytes || (g->conf.told && !g->told))
             rc = 0;
         else
