@@ -32,8 +32,9 @@ struct core {
     /* n_rows x rank: the transposed pseudo-inverse, a row per used slice */
     double *inverse[TS_MAX_ORDER];
     size_t inverse_bytes[TS_MAX_ORDER];
-    uint8_t level[TS_MAX_ORDER]; /* modes in the order by which the copy is sorted */
-    uint64_t at[TS_MAX_ORDER];   /* by level: the row of the last nonzero that was added */
+    uint8_t level[TS_MAX_ORDER]; /* modes in the order by which the tensor's copy is sorted */
+    /* by level of this order: the row of the last nonzero that was added */
+    uint64_t at[TS_MAX_ORDER];
     /* by level l, rank^(order - l) numbers: the sum over the current group of nonzeros, which agree
      * in all modes before level l */
     double *sum[TS_MAX_ORDER + 1];
@@ -64,8 +65,8 @@ static uint64_t used_rows(const struct ts_tensor *t, uint32_t mode)
 
 /* ---- pseudo-inverses ---- */
 
-/* Whether the rows of the model's mode are the tensor's used slices (1), or rows of all indices or
- * of listed ones (0). -1: the number of rows fits neither. */
+/* Returns 1 if the model's mode has a row for each used slice of the tensor, and 0 if it has a row
+ * for each index or for each index that it lists. -1: its rows fit none of these. */
 static int has_used_rows(const struct core *c, uint32_t mode)
 {
     const struct ts_kruskal *k = c->conf->model;
@@ -77,8 +78,8 @@ static int has_used_rows(const struct core *c, uint32_t mode)
     return k->n_rows[mode] == used_rows(t, mode) ? 1 : -1;
 }
 
-/* Sets gram to the Gram matrix of columns that are scaled to about 1: column p of the model times
- * 2^-exponent[p]. Sets c->norm to the norms of the model's columns. */
+/* Sets gram to the Gram matrix of columns that are scaled to norms of about 1: column p of the
+ * model times 2^-exponent[p]. Sets c->norm to the norms of the model's columns. */
 static int take_gram(struct core *c, uint32_t mode, double *gram, int *exponent, struct ts_err *err)
 {
     const int rc = ts_kruskal_gram(c->conf->model, mode, (uint32_t)c->threads, c->conf->stop, gram,
@@ -94,8 +95,9 @@ static double reciprocal(double x)
     return x > 0 ? 1 / x : 0;
 }
 
-/* ret := the pseudo-inverse for columns of norm 1, its rows scaled back by the norms of the model's
- * columns. gram is overwritten. */
+/* ret := the pseudo-inverse of the Gram matrix of columns of norm 1, its rows divided by the norms
+ * of the model's columns. The factor times ret is a transposed pseudo-inverse. gram is
+ * overwritten. */
 static int invert(struct core *c, uint32_t mode, double *gram, double *ret, struct ts_err *err)
 {
     const double *norm = c->norm + (size_t)mode * c->rank;
@@ -160,7 +162,7 @@ static int check_shape(const struct core *c, struct ts_err *err)
 
 /* Sets c->by, by which the columns of every inverse are multiplied. The weight of component r,
  * times its column norms, is shared equally among N modes: each column of the model gets its N-th
- * root as length, so each column of an inverse gets 1 / that. */
+ * root as length, so each column of an inverse is multiplied by 1 / that root. */
 static void share_weights(struct core *c)
 {
     for (uint32_t r = 0; r < c->rank; r++) {
@@ -207,7 +209,8 @@ static int make_inverses(struct core *c, struct ts_err *err)
 
 /* ---- the core ---- */
 
-/* sum[l] += the outer product of sum[l + 1] and the row at level l. Then sum[l + 1] := 0. */
+/* sum[l] += the outer product of sum[l + 1] and the pseudo-inverse's row at level l. Then sum[l +
+ * 1] := 0. */
 static void fold(struct core *c, uint32_t l)
 {
     const double *row = c->inverse[c->level[l]] + c->at[l] * c->rank;
@@ -222,8 +225,8 @@ static void fold(struct core *c, uint32_t l)
     memset(from, 0, n * sizeof *from);
 }
 
-/* Adds n nonzeros in the order of the copy. index: for each nonzero and mode, a row among used
- * slices. */
+/* Adds n nonzeros in the order of the tensor's copy. index: for each nonzero and mode, the number
+ * of its slice among the used slices. */
 static int add_nonzeros(void *ctx, uint32_t thread, uint64_t n, const uint64_t *index,
                         const double *value, struct ts_err *err)
 {
@@ -250,7 +253,8 @@ static int add_nonzeros(void *ctx, uint32_t thread, uint64_t n, const uint64_t *
     return ts_stop_check(c->conf->stop, err);
 }
 
-/* Chooses the copy with the fewest slices, because each slice costs an addition of a whole core. */
+/* Chooses the copy of the tensor with the fewest slices, because each slice costs an addition of a
+ * whole core. */
 static uint32_t choose_mode(const struct ts_tensor *t)
 {
     uint32_t mode = 0;
@@ -325,7 +329,7 @@ static int sum_core(struct core *c, struct ts_err *err)
     return rc;
 }
 
-/* Returns how many times column r of a mode is longer in the model than with shared weights. The
+/* Returns how many times column r of a mode is longer in the model than after share_weights. The
  * weights of the model count in the first mode. */
 static double as_given(const struct core *c, uint32_t mode, uint32_t r)
 {
@@ -333,8 +337,8 @@ static double as_given(const struct core *c, uint32_t mode, uint32_t r)
     return c->norm[(size_t)mode * c->rank + r] * weight * c->by[r];
 }
 
-/* Returns entry i of the core for the factors as given, computed from the core for shared
- * weights. */
+/* Returns entry i of the core for the model's factors as given, computed from the core for factors
+ * that share the weights equally. */
 static double given_entry(const struct core *c, size_t i)
 {
     double g = c->sum[0][i];

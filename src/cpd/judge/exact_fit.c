@@ -24,7 +24,7 @@
 /* |X - M|^2 below -CONTRADICTION times its expected error is impossible, even if all roundings had
  * the same sign */
 #define CONTRADICTION 16384.0
-/* terms of a row that are added one by one; longer rows are sums of such sums */
+/* most terms of a row of the MTTKRP that are added one by one; longer rows are sums of such sums */
 #define LONGEST_SUM 16384.0
 /* Numbers between these limits have squares in the range of float64, and so have the rounding
  * errors of these squares. */
@@ -68,7 +68,7 @@ struct sums {
     const struct ts_exact_fit_conf *conf;
     uint32_t rank, mode; /* mode: the mode whose MTTKRP is computed */
     size_t square;       /* rank * rank */
-    uint64_t step;       /* rows of a chunk: the rows that are read at a time */
+    uint64_t step;       /* rows of a chunk, which are read at a time */
     double *chunk;       /* step x rank: rows of the model, or of the MTTKRP */
     double *split; /* 2 x step x rank: high and low halves of the bits of the chunk's entries */
     /* step x rank: rows of a factor in the backend's order, to be copied to it */
@@ -214,7 +214,7 @@ static struct twice model_square(const struct sums *s, double *size)
 
 /* ---- copies rows of the model into the backend ---- */
 
-/* The rows of a mode in the tensor's order, whose entries are set one after another. */
+/* The rows of a mode in the tensor's order, which are copied to the backend one after another. */
 struct target {
     struct sums *s;
     uint32_t mode;
@@ -237,7 +237,7 @@ static int flush(struct target *t, struct ts_err *err)
     return 0;
 }
 
-/* Sets the entries of the tensor's next row; row NULL: to zeros. */
+/* Sets the entries of the tensor's next row to `row`, or to zeros if that is NULL. */
 static int give_row(struct target *t, const double *row, struct ts_err *err)
 {
     double *to = t->s->ready + t->held * t->s->rank;
@@ -322,8 +322,8 @@ static int read_rows(struct sums *s, struct target *t, const uint64_t *index, st
     return rc == 0 ? flush(t, err) : rc;
 }
 
-/* Reads the mode again if some column has numbers whose squares leave the range of float64. Entries
- * of such columns are scaled by a power of 2 as they are read. */
+/* Reads the mode's factor from the model again if some column has numbers whose squares leave the
+ * range of float64. Entries of such columns are scaled by a power of 2 as they are read. */
 static int read_again(struct sums *s, struct target *t, const uint64_t *index, struct ts_err *err)
 {
     double before[TS_MAX_RANK];
@@ -419,7 +419,7 @@ static double sum_roundings(double n)
     return sqrt(fmin(n, LONGEST_SUM)) + sqrt(n / LONGEST_SUM);
 }
 
-/* Returns the expected relative error of the |X|^2 that the header has. */
+/* Returns the expected relative error of |X|^2 in the tensor's header. */
 static double norm_error(const struct sums *s)
 {
     return ROUNDING * (4 + sum_roundings((double)s->conf->tensor->nnz));
@@ -546,7 +546,7 @@ static int compute(struct sums *s, struct ts_exact_fit *ret, struct ts_err *err)
         s->weight[r] = ldexp(s->weight[r], (int)s->shift[r]);
     ts_feed_rewind(c->feed);
     rc = c->backend->pass(&(struct ts_request){ .be = c->be }, 1, s->mode, c->feed, &times, err);
-    if (rc == 0 && ts_comm_many(c->comm)) /* sends the rows of the MTTKRP to all ranks */
+    if (rc == 0 && ts_comm_many(c->comm)) /* also sends the rows of the MTTKRP to all ranks */
         rc = c->backend->gram(c->be, s->mode, s->gram_hi, err);
     if (rc == 0)
         rc = ts_stop_check(c->stop, err);

@@ -9,7 +9,7 @@
  * that precision, by products and sums that keep their rounding errors (Ogita, Rump and Oishi, SIAM
  * J. Sci. Comput. 26, 2005). The reason: components may be many times larger than the model and
  * cancel. Then |M|^2 is a small difference of large numbers, which grow with the square of the
- * components.
+ * components' size.
  *
  * The rounding error that remains is estimated from the sizes of the terms: component r adds at
  * most |X| |lambda_r| (product of its column norms) to the terms of <X, M>. The signs of n
@@ -39,10 +39,10 @@
 struct ts_exact_fit_conf {
     const struct ts_tensor *tensor;
     const struct ts_backend *backend;
-    void *be;               /* of the model's rank, TS_FLOAT64 */
-    struct ts_feed *feed;   /* serves ts_exact_fit_mode, or all modes */
-    struct ts_model *model; /* freshly opened */
-    double norm;      /* |X| without the cells that the backend holds out; 0: that of the tensor */
+    void *be;               /* the opened backend, with the model's rank and TS_FLOAT64 */
+    struct ts_feed *feed;   /* reads the shards of ts_exact_fit_mode, or of all modes */
+    struct ts_model *model; /* freshly opened: no row was read yet */
+    double norm;      /* |X| without the cells that the backend holds out; 0: |X| of the tensor */
     uint32_t threads; /* 0: all */
     /* ranks of the backend, each of which computes a part; NULL: this process alone */
     struct ts_comm *comm;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Computes the fit at known cells, with one pass of scores. With weights, a second pass scores a
- * model of zeros, whose residuals are the values. */
+/* Computes the fit at known cells from the squared residuals that score.h sums in a pass. If cells
+ * have weights, a second pass sums those of a model of zeros, whose residuals are the values. */
 #include "cpd/judge/known_fit.h"
 
 #include <float.h>

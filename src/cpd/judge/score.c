@@ -15,7 +15,8 @@
 #include "model/kruskal_sums.h"
 #include "stream/comm.h"
 
-/* Returns the number of partitions of the largest slab. */
+/* Returns the number of partitions of the largest slab (a part of a dense tensor that is read as a
+ * whole). */
 static uint64_t slab_partitions(const struct ts_dense *d)
 {
     return (ts_dense_most_bytes(d) / d->cell_bytes + TS_PARTITION_NNZ - 1) / TS_PARTITION_NNZ;
@@ -136,7 +137,7 @@ static int conclude(struct ts_scoring *s, struct ts_err *err)
     return rc == 0 && s->conf->top > 0 ? ts_score_collect_large(s, err) : rc;
 }
 
-/* Whether the backend computes the sums in a pass that lends no nonzeros. */
+/* Whether the backend computes the sums itself, in a pass that does not hand out nonzeros. */
 static int sums_apart(const struct ts_score_conf *c)
 {
     return !ts_backend_can(c->backend, TS_CAN_CELLS);
@@ -161,7 +162,7 @@ static int check(const struct ts_score_conf *c, struct ts_err *err)
                             err);
 }
 
-/* Computes all figures in a pass that lends the nonzeros with their models. */
+/* Computes all figures in a pass that hands out the nonzeros with their model values. */
 static int take_cells(struct ts_scoring *s, struct ts_err *err)
 {
     const struct ts_score_conf *conf = s->conf;
@@ -188,7 +189,7 @@ static int take_cells(struct ts_scoring *s, struct ts_err *err)
     return rc;
 }
 
-/* Computes sums alone, with a backend that has a pass for them. */
+/* Computes sums of residuals alone, with a backend that has a pass for them. */
 static int take_sums(struct ts_scoring *s, struct ts_err *err)
 {
     const struct ts_score_conf *conf = s->conf;

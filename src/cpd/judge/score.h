@@ -2,16 +2,16 @@
 /* score.h - measures how well a model fits the nonzeros of a tensor: sums over all nonzeros and
  * over those of each slice of a mode, and the nonzeros with the largest residuals.
  *
- * One weighted pass (stream/weighted.h) over the copy of a mode gives value x and model m of each
- * nonzero, and the residual x - m. Unlisted cells matter for one figure only, the log-likelihood of
- * counts:
+ * One weighted pass (stream/weighted.h) over the copy of a mode gives the value x and the model's
+ * value m of each nonzero, and the residual x - m. Unlisted cells matter for one figure only, the
+ * log-likelihood of counts:
  *     sum over nonzeros of x log m, less the sum of m over all cells.
  * This is the Poisson log-likelihood without the terms log x!, which are the same for all models.
  * The second sum is computed from the column sums of the factors; 0 log 0 is 0. The log-likelihood
  * of Gaussian residuals is -n/2 (1 + log(2 pi s^2)), with n residuals and their mean square s^2.
  *
- * A backend may compute the sums in a pass of its own (capability SCORES), which lends no nonzeros.
- * GPUs do.
+ * A backend may compute the sums in a pass of its own (capability SCORES), which hands out no
+ * nonzeros. GPUs do.
  *
  * If cells have weights, all sums are weighted, and n in the likelihood is the sum of weights. Then
  * there is no log-likelihood of counts.
@@ -37,15 +37,15 @@ struct ts_score_conf {
     const struct ts_tensor *tensor;
     const struct ts_backend *backend; /* has the capability CELLS or, for sums alone, SCORES */
     void *be;                         /* opened with the model's rank */
-    struct ts_feed *feed;             /* serves `mode`, or all modes */
+    struct ts_feed *feed;             /* reads the shards of `mode`, or of all modes */
     /* in each mode, a row for each index, or fewer rows and an array of their indices */
     const struct ts_kruskal *model;
     const double *weight;   /* weights of the components; NULL: those of the model */
     uint32_t mode, threads; /* threads: the number of the backend's threads */
     uint32_t top;           /* number of largest residuals to report */
     int slices;             /* 1: compute the sums of each slice of the mode */
-    /* Gets every nonzero, as `take` of struct ts_weighted does, with the modes in `rows`; or
-     * NULL. */
+    /* Gets every nonzero, as `take` of struct ts_weighted does, with its row numbers in the modes
+     * whose bits are set in `rows`; or NULL. */
     int (*take)(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err);
     void *ctx;
     uint32_t rows;
@@ -72,15 +72,17 @@ struct ts_score {
     uint64_t n_slices;           /* number of rows of `mode`, if slices are wanted; otherwise 0 */
     struct ts_score_sums *slice; /* n_slices: the sums of each slice */
     uint32_t n_top;
-    /* The largest residuals, in descending order. Equal residuals are in the order of the copy. */
+    /* The largest residuals, in descending order. Equal residuals are in the order of the tensor's
+     * copy for `mode`. */
     struct ts_score_cell *top;
-    /* number of unseen nonzeros, if wanted. TS_SCORE_UNKNOWN if the backend lends no nonzeros. */
+    /* number of unseen nonzeros, if wanted. TS_SCORE_UNKNOWN if the backend hands out no
+     * nonzeros. */
     uint64_t unseen;
     struct ts_backend_times times;
 };
 
-/* Returns the bytes that ts_score_run needs besides backend and feed. threads: those of the
- * backend; n_ranks: 1 without a comm. */
+/* Returns the bytes that ts_score_run needs besides backend and feed. threads: the number of the
+ * backend's threads; n_ranks: the number of processes. */
 uint64_t ts_score_bytes(const struct ts_tensor *t, uint32_t mode, uint32_t rank, uint32_t threads,
                         uint32_t n_ranks, uint32_t top, int slices);
 

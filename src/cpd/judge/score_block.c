@@ -73,7 +73,7 @@ PART void log_lanes(const vec *m, vec *ret)
 {
     const uint64_t half = 0x3fe6a09e00000000; /* bits of sqrt(1/2) */
     const ints bits = (ints)*m - half;
-    /* a whole number added to 2^52 appears in its last bits */
+    /* a whole number added to 2^52 appears in the last bits of the sum */
     const vec magic = { 0x1p52, 0x1p52, 0x1p52, 0x1p52 };
     const ints shifted = (bits + (UINT64_C(1024) << 52)) >> 52;
     const vec k = (vec)(shifted | (ints)magic) - 0x1p52 - 1024;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* score_block.h - computes sums over the nonzeros of a block, with values x and models m, for
+/* score_block.h - computes sums over the nonzeros of a block, with values x and model values m, for
  * score.h.
  *
  *   owner    the caller

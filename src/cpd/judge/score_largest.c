@@ -11,7 +11,7 @@
 #include "stream/comm.h"
 
 /* Whether a comes after b in the result: its residual is smaller, or equal and later in the
- * copy. */
+ * tensor's copy. */
 static int is_less(const struct ts_score_large *a, const struct ts_score_large *b)
 {
     return a->magnitude < b->magnitude || (a->magnitude == b->magnitude && a->place > b->place);
@@ -85,14 +85,15 @@ static int no_memory_for_top(const struct ts_scoring *s, struct ts_err *err)
     return ts_fail(err, TS_ENOMEM, "out of memory for %u residuals", s->conf->top);
 }
 
-/* Sorts n cells, the largest residual first. Returns how many of them are wanted. */
+/* Sorts n cells, the largest residual first. Returns how many of them the user asked for, at most
+ * n. */
 static uint32_t sort_large(const struct ts_scoring *s, struct found *all, size_t n)
 {
     qsort(all, n, sizeof *all, by_size);
     return n < s->conf->top ? (uint32_t)n : s->conf->top;
 }
 
-/* The form in which one of a rank's largest cells is sent to the other ranks. */
+/* The form in which a rank sends one of its cells with the largest residuals to the other ranks. */
 struct told {
     struct ts_score_large cell;
     int there;
@@ -109,8 +110,8 @@ uint64_t ts_score_large_bytes(const struct ts_tensor *t, uint32_t threads, uint3
                         : 0);
 }
 
-/* Collects the largest cells of all ranks in *all, which points into *told. The caller frees
- * both. */
+/* Collects the cells with the largest residuals of all ranks in *all, which points into *told. The
+ * caller frees both. */
 static int exchange_large(const struct ts_scoring *s, const struct found *own, uint32_t n_own,
                           struct told **told, struct found **all, size_t *n, struct ts_err *err)
 {

@@ -3,12 +3,13 @@
  *
  *   score.c          the run: memory, the pass, and the figures derived from sums
  *   score_rows.c     copies the model's rows into the backend
- *   score_sums.c     sums of partitions and slices, from the blocks of the pass
+ *   score_sums.c     sums over partitions and slices, from the blocks of nonzeros of the pass
  *   score_largest.c  the largest residuals of threads and ranks
  *
  *   owner    score.c makes and frees it
  *   units    rows of modes from 0
- *   threads  a worker belongs to its thread, a part to the thread that takes the partition
+ *   threads  a struct ts_score_worker belongs to one thread, a struct ts_score_part to the thread
+ *            that takes the partition
  *   errors   0 or a negative ts_code
  */
 #ifndef TS_CPD_SCORE_PARTS_H
@@ -16,7 +17,7 @@
 
 #include "cpd/judge/score.h"
 
-#define TS_SCORE_LINE 64u /* bytes of a cache line: no two threads write to the same line */
+#define TS_SCORE_LINE 64u /* bytes of a cache line: structs of two threads never share one */
 
 /* A cell with one of the largest residuals of a thread. */
 struct ts_score_large {
@@ -33,8 +34,8 @@ struct ts_score_worker {
     uint64_t unseen;
     uint64_t row;               /* row of the slice that is being summed */
     struct ts_score_sums slice; /* sums of that slice so far */
-    /* 1: the slice being summed is the first of the partition, so the partition before may have its
-     * beginning */
+    /* 1: the slice being summed is the first of the partition, so the partition before may have the
+     * beginning of this slice */
     int in_first;
     uint32_t n_large;
     struct ts_score_large *large; /* a heap with the smallest residual at its root */
@@ -64,20 +65,21 @@ struct ts_scoring {
     uint64_t n_parts;
     struct ts_score_part *part;
     struct ts_score_worker *worker; /* one for each thread */
-    /* Known cells of each partition of a slab of a dense tensor. They are added to slices
-     * afterwards, because cells of an array are not sorted by slices. NULL: slices are not wanted,
-     * or the tensor has shards. */
+    /* Known cells of each partition of a slab (a part of a dense tensor that is read as a whole).
+     * They are added to slices afterwards, because cells of an array are not sorted by slices.
+     * NULL: slices are not wanted, or the tensor has shards. */
     struct ts_score_slab_cell *slab;
     uint32_t *slab_n;             /* number of cells of each partition in `slab` */
     uint64_t settled;             /* number of partitions in the slabs before the current one */
     uint8_t *blank[TS_MAX_ORDER]; /* a bit for each row that is all zeros in the model; or NULL */
     uint32_t blanks;              /* bit m: the model has rows of zeros in mode m */
-    int counts; /* atomic: 1 if all values so far are counts, so that logs are summed */
+    /* atomic: 1 if all values so far are counts, so that the sum of x log m is computed */
+    int counts;
 };
 
 /* ---- score_rows.c ---- */
 
-/* Returns the number of rows that are copied at a time. */
+/* Returns the number of rows of the model that are copied at a time. */
 uint64_t ts_score_chunk_rows(uint32_t rank);
 
 /* Copies the model's rows into the backend. Rows of the tensor that the model lacks become

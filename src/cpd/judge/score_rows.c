@@ -6,7 +6,7 @@
 #include "base/stop.h"
 #include "cpd/judge/score_parts.h"
 
-#define CHUNK_BYTES (UINT64_C(1) << 20) /* bytes of rows that are copied at a time */
+#define CHUNK_BYTES (UINT64_C(1) << 20) /* bytes of the model's rows that are copied at a time */
 
 uint64_t ts_score_chunk_rows(uint32_t rank)
 {
@@ -37,8 +37,8 @@ static int note_blank(struct ts_scoring *s, uint32_t mode, uint64_t row, const d
     return 0;
 }
 
-/* Copies n rows of the tensor's used slices, from `row` on. *at is the model's row at which the
- * search continues. */
+/* Copies the model's rows for n used slices of the tensor, from slice `row` on. *at is the model's
+ * row at which the search for the next one continues. */
 static int gather_rows(struct ts_scoring *s, uint32_t mode, const uint64_t *index, uint64_t row,
                        uint64_t n, const double *weight, uint64_t *at, double *to,
                        struct ts_err *err)

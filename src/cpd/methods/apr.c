@@ -17,8 +17,8 @@
  * round of any mode of the sweep. It is 0 at a local optimum. The run has converged when it is less
  * than the tolerance.
  *
- * Held-out nonzeros count as zeros in the model. The run reports their mean negative
- * log-likelihood, m - x log m.
+ * Held-out nonzeros are fitted as zeros. The run reports their mean negative log-likelihood, m - x
+ * log m.
  *
  * All rounds of a row are made while its shard is in memory. A row that is divided among several
  * shards gets one round per sweep (cpu/losses/rounds.h).
@@ -30,12 +30,12 @@
 #include "cpd/solver/solver_struct.h"
 #include "stream/loss.h"
 
-/* added to an entry that should not be zero (see above), in a column with the sum 1 */
+/* added to a zero entry that should grow (see above), in a column with the sum 1 */
 #define GROW 0.01
 
 struct apr {
-    /* kkt: violation so far in the sweep, or in the last one; loss: log-likelihood after the last
-     * mode */
+    /* kkt: violation so far in this sweep or, between sweeps, in the last one; loss: log-likelihood
+     * after the last mode */
     double kkt, loss;
     struct ts_multiply multiply;        /* arguments of the next pass */
     struct ts_multiply_sums multiplied; /* results of the last pass */
@@ -90,8 +90,8 @@ static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *e
 }
 
 /* Takes the weights, the violation and the log-likelihood from the pass, and computes the Gram
- * matrix. The violation is reset in the first mode of a sweep. A state saved before that has the
- * violation of the sweep before. */
+ * matrix. The violation is reset in the first mode of a sweep. So a state that is saved between two
+ * sweeps has the violation of the last sweep. */
 static int rows(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;

@@ -21,10 +21,10 @@ static double of_zeros(const struct ts_loss *loss, double n, double m, double at
     return n > 0 ? n * value(loss, 0, m, at) : 0;
 }
 
-/* Returns the sum over listed cells for a model of value m everywhere, with a loss whose in_x is
- * APART. kept->reference is this sum for TS_LOSS_APART_AT. f(x, m) - f(x, TS_LOSS_APART_AT) = a + b
- * x for any x, so values at x = 1 and 2 give a and b. x = 0 is avoided, because f may be infinite
- * there. */
+/* Returns the sum of the loss f over listed cells for a model of value m everywhere, with a loss
+ * whose in_x is APART. kept->reference is this sum for TS_LOSS_APART_AT. f(x, m) - f(x,
+ * TS_LOSS_APART_AT) = a + b x for any x, so values at x = 1 and 2 give a and b. x = 0 is avoided,
+ * because f may be infinite there. */
 static double apart(const struct ts_loss *loss, double at, const struct ts_cell_losses *kept,
                     double m)
 {
@@ -52,9 +52,10 @@ double ts_deviance_constant(const struct ts_loss *loss, double at, double cells,
     return cells * value(loss, mean, m, at);
 }
 
-/* Returns the expected rounding error of C - S. If x is about 1, terms of a cell cancel, like 1 and
- * log x, or x and x log x. The smaller of n and x counts, so that the unit of x does not matter.
- * Sums of APART losses are relative to a model of 1. Sums of ANY losses have nothing subtracted. */
+/* Returns the expected rounding error of C - S. If a value x is about 1, terms of its cell cancel,
+ * like 1 and log x, or x and x log x. The smaller of the number of cells and the sum of x counts,
+ * so that the unit of x does not matter. Sums of APART losses are relative to a model of 1. Sums of
+ * ANY losses have nothing subtracted. */
 static double rounding(const struct ts_loss *loss, const struct ts_cell_losses *kept,
                        double of_constant)
 {

@@ -15,13 +15,13 @@
  * sweeps in between. So one small change does not mean convergence. The run is over when, in IDLE
  * sweeps in a row, F fell by less than the tolerance times its whole fall since the first sweep.
  * Other programs also stop when their estimate of F does not fall for some epochs. A resumed run
- * has the F of earlier sweeps from its state.
+ * reads the F of earlier sweeps from its state.
  *
  * Random starts are scaled to the average of the values. If the model of a loss is a logarithm, one
  * component is that average, and the others are small with entries of both signs. In each mode,
- * scaled columns have the sign that its bounds allow. The first mode that may have both signs gets
- * the one that makes the product of all modes that of the average. If there is no such mode, or the
- * average is 0, all components of a logarithm are small.
+ * scaled columns have the sign that its bounds allow. In the first mode that may have both signs,
+ * columns get the sign with which the product of all modes has the sign of the average. If there is
+ * no such mode, or the average is 0, all components of a logarithm are small.
  */
 #include "cpd/methods/gcp_struct.h"
 
@@ -89,8 +89,8 @@ int ts_gcp_make(struct ts_solver *a, struct ts_err *err)
     return 0;
 }
 
-/* Frees the moments, or leaves them to the checkpoint, whose state at the end of the run has
- * them. */
+/* Frees the moments, or leaves them to the checkpoint, which saves them in the state at the end of
+ * the run. */
 void ts_gcp_end(struct ts_solver *a)
 {
     struct ts_gcp *g = a->own;
@@ -132,8 +132,8 @@ int ts_gcp_check(const struct ts_solver *a, struct ts_err *err)
 
 /* ---- the start ---- */
 
-/* About the mean value of the cells that count, as the root mean square of the nonzeros times their
- * share of the cells. This is exact if the nonzeros are equal. */
+/* Returns about the mean value of the cells that count: the root mean square of the nonzeros times
+ * the nonzeros' share of these cells. This is exact if the nonzeros are equal. */
 static double mean_value(const struct ts_init_conf *conf)
 {
     const struct ts_tensor *t = conf->tensor;
@@ -155,7 +155,7 @@ static int is_logarithm(int kind)
     return kind != TS_GCP_NONE && ts_loss_of(kind)->logarithm_of != NULL;
 }
 
-/* Returns the value that a random start should have on average. */
+/* Returns the value that the model of a random start should have on average. */
 static double start_value(const struct ts_init_conf *c)
 {
     const struct ts_loss *loss = ts_loss_of(c->spec->loss);
@@ -165,8 +165,8 @@ static double start_value(const struct ts_init_conf *c)
     return loss->constant != NULL ? loss->constant(mean, c->spec->loss_at) : mean;
 }
 
-/* Returns the factor by which random entries, which are 1/2 on average, are multiplied to get this
- * value. */
+/* Returns the factor by which random entries, which are 1/2 on average, are multiplied so that the
+ * model has start_value on average. */
 static double start_scale(const struct ts_init_conf *c)
 {
     const uint32_t order = c->tensor->order;
@@ -184,7 +184,8 @@ static int only_sign(const struct ts_spec *spec, uint32_t mode)
 }
 
 /* Chooses a sign for each mode, so that their product is the sign of `value`. Modes that allow one
- * sign get it; the first of the others may get -1. Returns 0 if the product cannot be right. */
+ * sign get it; the first mode that allows both may get -1. Returns 0 if no choice gives this
+ * product. */
 static int choose_signs(const struct ts_spec *spec, uint32_t order, double value, int *sign)
 {
     uint32_t open = order;
@@ -223,7 +224,7 @@ int ts_gcp_lost_sign(const struct ts_tensor *t, const struct ts_spec *spec, doub
 }
 
 struct start {
-    int logarithm, positive; /* positive: negative entries become 0, as in a start that is given */
+    int logarithm, positive; /* positive: negative entries become 0 */
     int constant;            /* 1: the first component is the average value */
     /* scale: factor for all entries; first: entries of the first component, if `constant` */
     double scale, first;
@@ -275,7 +276,7 @@ int ts_gcp_start(struct ts_solver *a, struct ts_err *err)
     struct start s = { .logarithm = is_logarithm(kind), .constant = possible && m != 0 };
     double *rows;
     int rc = ts_gcp_make(a, err);
-    /* Gram matrices of the rows in the backend, as for a random start */
+    /* a given model is not scaled; its Gram matrices become those of the rows in the backend */
     for (uint32_t k = 0; k < a->order && c->model != NULL && rc == 0; k++)
         rc = c->backend->gram(c->be, k, a->gram + k * a->square, err);
     if (rc < 0 || c->model != NULL)

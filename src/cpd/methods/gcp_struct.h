@@ -13,11 +13,13 @@
 #include "cpd/solver/solver_struct.h"
 
 struct ts_gcp {
-    struct ts_descent descent; /* the descent that the next pass makes */
-    struct ts_loss_sums sums;  /* the sums of the pass that computes the loss */
-    void *memory;              /* the block that holds all moments */
+    /* arguments of the next pass that computes a gradient or makes a step */
+    struct ts_descent descent;
+    struct ts_loss_sums sums; /* the sums of the pass that computes the loss */
+    void *memory;             /* the block that holds all moments */
     uint64_t memory_bytes;
-    /* matrices by moment and mode; the number of moments is ts_spec_moments */
+    /* by moment (as those of Adam) and mode: a matrix of the factor's size; there are
+     * ts_spec_moments moments */
     void *moment[TS_MOMENTS_MOST][TS_MAX_ORDER];
     /* rate: step length of Adam, or of lbfgsb.c; before: the objective of the previous sweep, NaN
      * if there was none */
@@ -30,11 +32,12 @@ struct ts_gcp {
     uint32_t idle;      /* number of latest sweeps in a row in which the objective hardly fell */
 };
 
-/* Returns the bytes of n moments, for all modes together. */
+/* Returns the bytes of n moments: matrices of a factor's size, for all modes together. */
 uint64_t ts_gcp_moments_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                               uint32_t n);
 
-/* Whether random factors start as they were drawn. With some losses they are scaled first. */
+/* Whether the run starts from random factors as they were drawn. With some losses they are scaled
+ * first. */
 int ts_gcp_start_is_drawn(const struct ts_init_conf *c);
 
 int ts_gcp_check(const struct ts_solver *a, struct ts_err *err);
@@ -46,15 +49,15 @@ void ts_gcp_end(struct ts_solver *a);
 /* Like ts_gcp_make. It also scales random factors to the size of the tensor's values. */
 int ts_gcp_start(struct ts_solver *a, struct ts_err *err);
 
-/* Returns a descent with the loss, l2, bounds and held-out cells of a mode. The caller adds steps,
- * draws and cells. */
+/* Returns the arguments of a pass over a mode, with its loss, l2, bounds and held-out cells. The
+ * caller sets the members for steps and for samples of unlisted cells. */
 struct ts_descent ts_gcp_descent(const struct ts_solver *a, uint32_t mode);
 
 /* Returns the root mean square of the entries of a factor. */
 double ts_gcp_size(const struct ts_solver *a, uint32_t mode);
 
-/* Fills the request for the pass over a->product. Where a->at is TS_SOLVER_AGAIN, the pass sums the
- * loss, with the cells of `descent` as samples of the zeros. Otherwise it computes `descent`. */
+/* Fills the request for the pass over a->product. If a->at is TS_SOLVER_AGAIN, the pass sums the
+ * loss, and samples unlisted cells as `descent` says. Otherwise it computes `descent`. */
 int ts_gcp_request(struct ts_solver *a, const struct ts_descent *descent, struct ts_request *ret,
                    struct ts_err *err);
 
@@ -71,8 +74,8 @@ int ts_gcp_tell(struct ts_solver *a);
  * to its whole fall since the first sweep. */
 void ts_gcp_note(struct ts_solver *a, double now);
 
-/* Whether the run is over, because the objective hardly fell in several sweeps in a row. A
- * tolerance of 0 never ends a run. */
+/* Whether the run is over, because the objective hardly fell in several sweeps in a row. With a
+ * tolerance of 0 this never ends a run. */
 int ts_gcp_settled(const struct ts_solver *a, double change);
 
 /* Saves moments, rate and `before` to a state. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Computes alternating least squares with held-out nonzeros. The backend's MTTKRPs leave these
  * nonzeros out, so they count as zeros, like unlisted cells. A pass after the last mode computes
- * the errors at held-out cells and at the other cells. So columns keep their lengths between modes.
+ * the errors at held-out cells and at the other cells, from factors that include the weights. So
+ * columns keep their lengths between modes.
  *
  *   bits     as in observed.c
  */
@@ -12,7 +13,7 @@
 struct held_out {
     /* errors after the last mode, at fitted and at held-out cells */
     struct ts_cell_errors kept, held;
-    struct ts_error_sums sums; /* sums of the pass that computes these errors */
+    struct ts_error_sums sums; /* what the pass that computes `kept` and `held` sums */
 };
 
 static struct ts_method_bytes bytes(const struct ts_tensor *t, uint32_t rank,

@@ -138,7 +138,7 @@ static void set(void *vector, uint64_t i, enum ts_precision precision, double x)
         ((double *)vector)[i] = x;
 }
 
-/* Arguments of a function that works on a span. */
+/* Arguments of a function that works on a span: up to SPAN entries of a factor. */
 struct work {
     const struct ts_solver *a;
     struct lbfgsb *l;
@@ -174,8 +174,8 @@ static int is_free(const struct work *w, uint32_t m, uint64_t i)
     return !((x <= w->lower[m] && g > 0) || (x >= w->upper[m] && g < 0));
 }
 
-/* Returns entry i of mode m after a step of length w->x from the point along the direction. It is
- * clamped to the bounds, and rounded to the precision of the factors. */
+/* Returns entry i of mode m's factor after a step of length w->x from the moment POINT along the
+ * direction. It is clamped to the bounds, and rounded to the precision of the factors. */
 static double trial(const struct work *w, uint32_t m, uint64_t i)
 {
     const double x = moment(w, POINT, m, i) + w->x * w->l->direction[w->l->at[m] + i];
@@ -183,7 +183,7 @@ static double trial(const struct work *w, uint32_t m, uint64_t i)
     return w->a->conf->precision == TS_FLOAT32 ? (float)to : to;
 }
 
-/* Works on entries begin .. end - 1 of mode m, and adds to the two numbers at sum. */
+/* Works on entries begin .. end - 1 of mode m's factor, and adds to the two numbers at sum. */
 typedef void span_fn(const struct work *w, uint32_t m, uint64_t begin, uint64_t end, double *sum);
 
 static void each_span(const struct work *w, span_fn *f, double *ret)
@@ -218,7 +218,7 @@ static double sum_spans(const struct work *w, span_fn *f)
 
 /* ---- pairs ---- */
 
-/* Sums s'y and y'y over the free entries of a pair: step s and change of the gradient y. */
+/* Sums s'y and y'y over the free entries, with a pair's step s and change of the gradient y. */
 static void curve_free(const struct work *w, uint32_t m, uint64_t begin, uint64_t end, double *sum)
 {
     for (uint64_t i = begin; i < end; i++) {
@@ -445,8 +445,8 @@ static int begin_step(struct ts_solver *a, struct ts_err *err)
     return try_length(a, 0, err);
 }
 
-/* Tries a shorter step after an F of `now`, which is too large: to the minimum of a parabola
- * through the known values, or 0.1 to 0.5 of the last length. */
+/* Tries a shorter step because F, which is `now`, is too large: to the minimum of a parabola
+ * through the known values of F, but 0.1 to 0.5 of the last length. */
 static int shorten(struct ts_solver *a, double now, struct ts_err *err)
 {
     struct lbfgsb *l = a->own;
@@ -539,7 +539,7 @@ static int settled(const struct ts_solver *a, double change)
 
 /* ---- start and states ---- */
 
-/* Moves the factors of the start into their bounds. */
+/* Moves entries of the factors at the start into their bounds. */
 static int start(struct ts_solver *a, struct ts_err *err)
 {
     int rc = make(a, err);

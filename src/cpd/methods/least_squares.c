@@ -9,8 +9,8 @@
 #include "cpd/rows/row_maker.h"
 #include "cpd/rows/symm.h"
 
-/* after float64, float32 sums are used again only if their errors are this many times below the
- * limit */
+/* after a sweep with float64 sums, float32 sums are used again only if their errors are this many
+ * times below the limit */
 #define CALM 2.0
 
 /* ---- before the pass ---- */
@@ -34,8 +34,8 @@ static int invert(void *ctx, struct ts_err *err)
     return rc;
 }
 
-/* Prepares ADMM for simplex rows, with twice the rounds, and sets a->w to (v + rho I)^-1. The
- * condition number of v + rho I is below rank + 1. */
+/* Prepares ADMM for simplex rows, with twice the rounds of coordinate descent, and sets a->w to (v
+ * + rho I)^-1. The condition number of v + rho I is below rank + 1. */
 static int prepare_simplex(struct ts_solver *a, struct ts_row_update *ret, struct ts_err *err)
 {
     double sum = 0;
@@ -56,7 +56,7 @@ static int prepare_simplex(struct ts_solver *a, struct ts_row_update *ret, struc
     return rc;
 }
 
-/* Sets bounds and l2 of the product's mode in a->update. */
+/* Sets the bounds and l2 of mode a->product in a->update. */
 void ts_solver_limit_rows(struct ts_solver *a)
 {
     const struct ts_constraint *c = &a->spec->mode[a->product];
@@ -112,7 +112,7 @@ static int begin(struct ts_solver *a, struct ts_err *err)
 
 /* ---- product and rows ---- */
 
-/* Requests the product, and the rows too if the backend computes both in one call. */
+/* Requests the MTTKRP, and the rows too if the backend computes both in one call. */
 static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *err)
 {
     (void)err;
@@ -162,8 +162,8 @@ static void norm_columns(struct ts_solver *a, uint32_t mode)
 /* Scales columns that do not matter to the model, because their component is 0 in another mode, to
  * a length near 1 by a power of two. Least squares leaves only rounding errors in such columns,
  * which may leave the range of float32 and end the run. At this length the component can become
- * nonzero again. Used if column lengths stay as they are. Returns whether there are such
- * columns. */
+ * nonzero again. Used in runs that do not normalize columns. Returns whether any column was
+ * scaled. */
 static int norm_unseen(struct ts_solver *a, uint32_t mode)
 {
     double *gram = a->gram + mode * a->square;
@@ -197,9 +197,9 @@ int ts_solver_norm(struct ts_solver *a, struct ts_err *err)
 
 /* ---- the fit ---- */
 
-/* Begins the product of the last mode once more, in float64. With least squares, its rows are
- * solved again from the same operands. With updates that read the old rows this would be a further
- * step, so the factor stays as it is. */
+/* Begins the last mode's MTTKRP once more, in float64. With least squares, the mode's rows are
+ * solved again from the same operands. An update that reads the old rows would make a further step,
+ * so with such updates the factor stays as it is. */
 static int begin_again(struct ts_solver *a, struct ts_err *err)
 {
     const enum ts_row_kind kind = ts_solver_kind(a, a->order - 1);
@@ -210,7 +210,7 @@ static int begin_again(struct ts_solver *a, struct ts_err *err)
     return ts_solver_begin_product(a, a->order - 1, a->pending ? TS_ROW_KEEP : kind, err);
 }
 
-/* Chooses the precision in which the last mode of the next sweep is summed. */
+/* Chooses the precision in which the last MTTKRP of the next sweep is summed. */
 static void choose_sums(struct ts_solver *a)
 {
     a->wide = !ts_solver_fit_float32_will_do(a, CALM);

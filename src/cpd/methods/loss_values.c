@@ -40,7 +40,7 @@ int ts_loss_values_check(const struct ts_tensor *t, const struct ts_loss *loss,
 {
     struct search search = { t, loss };
     const double least = t->header.value_min, most = t->header.value_max;
-    /* whether values between the smallest and the largest one are allowed */
+    /* whether the loss allows the value halfway between the smallest and the largest one */
     const int between = loss->allows(least / 2 + most / 2);
     struct ts_walk walk;
     int rc;

@@ -2,15 +2,16 @@
 /* method.h - the table of methods. A method computes each mode and, after a sweep, its fit.
  *
  * The run (solver.c) goes from mode to mode and from sweep to sweep, stops, saves states and
- * informs the caller. It does not know what is computed. The method does, and is one entry of this
+ * informs the caller. What is computed for a mode is up to the method, which is one entry of this
  * table:
  *
  *   least squares   an MTTKRP, then rows by Gram matrices, with all constraints (least_squares.c)
- *   held out        the same with held-out nonzeros: one more pass computes errors (held_out.c)
- *   observed        rows with Gram matrices of their own, and a pass for the errors (observed.c)
+ *   held out        least squares with held-out nonzeros: another pass computes errors (held_out.c)
+ *   observed        each row is solved with a Gram matrix of its own; another pass computes errors
+ *                   (observed.c)
  *   poisson         rows are multiplied (apr.c)
  *   gcp             rows descend by the gradient of another loss (gcp_adam.c)
- *   lbfgsb          the same, with all modes at once (lbfgsb.c)
+ *   lbfgsb          all factors descend by the gradient of another loss at once (lbfgsb.c)
  *
  * For each mode, the run calls `begin`, `request`, `rows` and `norm`, in this order. The pass comes
  * after `request`: it serves this run alone, or several runs together. After the last mode of a
@@ -40,7 +41,7 @@ struct ts_state;
 
 /* The memory of a method. Factors, and what every run takes (ts_solver_bytes), are not included. */
 struct ts_method_bytes {
-    /* held from the start of the run to its end; a copy in a state takes the same again */
+    /* held from the start of the run to its end; a copy of the state takes the same again */
     uint64_t kept;
     uint64_t work; /* held while a mode is updated */
     uint64_t sums; /* held after the last mode, if the backend computes in host memory */
@@ -49,8 +50,8 @@ struct ts_method_bytes {
 struct ts_method {
     const char *name;
     size_t own_bytes;
-    /* 1: `judge` needs a pass of its own. So there is no product for a fixed last mode, and a state
-     * holds no errors */
+    /* 1: `judge` needs a pass of its own. So a fixed last mode needs no product, and a state does
+     * not contain the errors */
     int fit_apart;
 
     /* 1: on request, the inner product of model and tensor is computed after each mode */
@@ -114,7 +115,7 @@ struct ts_method {
     int (*judge)(struct ts_solver *a, struct ts_err *err);
     int (*judged)(struct ts_solver *a, struct ts_err *err);
 
-    /* Whether the residual consists of rounding errors alone. NULL: this is not known. */
+    /* Whether the residual consists of rounding errors alone. NULL: the method cannot tell. */
     int (*exact)(const struct ts_solver *a);
 
     /* Sets the reported figures of this method in a->now, where all figures of methods are NaN
@@ -135,8 +136,8 @@ struct ts_method {
     void (*end)(struct ts_solver *a);
 };
 
-/* The table: the first method whose is_asked accepts a specification gets it, and the last one
- * accepts any. METHOD(NAME): a file defines the struct ts_NAME. */
+/* The table: a specification belongs to the first method whose is_asked accepts it, and the last
+ * one accepts any. METHOD(NAME): a file defines the struct ts_NAME. */
 #define TS_METHODS(METHOD) \
     METHOD(gcp)            \
     METHOD(lbfgsb)         \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fits models to the listed cells alone, because the others are unknown. The pass solves each row
- * with a Gram matrix of its own. A pass after the last mode sums the errors, those at held-out
- * cells separately. If the mean is subtracted, such a pass before the first sweep computes it, and
- * the factors fit what remains.
+/* Fits models to the listed cells alone, because the unlisted cells are unknown. The pass solves
+ * each row with a Gram matrix of its own. A pass after the last mode sums the errors, those at
+ * held-out cells separately. If the mean of the values is subtracted, a pass of this kind before
+ * the first sweep computes it, and the factors fit the values minus the mean.
  *
  *   bits     sums are made by partition and added in the order of the file: they do not depend on
  *            threads
@@ -15,14 +15,14 @@
 struct observed {
     /* errors after the last mode, at cells that are fitted and at held-out cells */
     struct ts_cell_errors kept, held;
-    struct ts_error_sums sums; /* sums of the pass that computes these errors */
-    double mean;               /* the mean that is subtracted; 0 for none */
+    struct ts_error_sums sums; /* what the pass that computes `kept` and `held` sums */
+    double mean;               /* the mean that is subtracted from the values; 0 for none */
 };
 
 /* ---- the mean ---- */
 
-/* Computes the mean before the first sweep, if it is subtracted. The sums of the mean do not depend
- * on the factors. */
+/* Computes the mean of the values before the first sweep, if the specification asks to subtract it.
+ * The sums of the mean do not depend on the factors. */
 static int start(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;

@@ -13,7 +13,7 @@
 #define ENOUGH       1e-4
 #define NOTHING_LEFT 1e-15 /* a step shorter than this, relative to the length of x, is rounding */
 
-/* where an entry may move in a step */
+/* where an entry of the column x may move in a step */
 /* FREE: anywhere within the bounds; HELD: nowhere; ABOVE, BELOW: on its side of 0 */
 enum place { FREE, HELD, ABOVE, BELOW };
 
@@ -21,7 +21,7 @@ struct vectors {
     double *slope; /* gradient of the objective; for free entries with the slope of l1 */
     double *bend;  /* second differences of x: [i] that of entries i - 2 .. i */
     double *diagonal, *one, *two, *target, *trial;
-    unsigned char *place, *before; /* n each: enum place now and in the step before */
+    unsigned char *place, *before; /* n each: enum place in this step and in the step before */
 };
 
 static struct vectors vectors_of(const struct ts_curve *c)
@@ -52,7 +52,7 @@ void ts_curve_eliminate(uint64_t n, double least, double instead, double *diagon
             one[i] /= diagonal[i - 1];
             diagonal[i] -= one[i] * one[i] * diagonal[i - 1];
         }
-        /* rounding can make the pivot too small, in long gaps without rows */
+        /* over many successive indices without a row, rounding can make the pivot too small */
         if (!(diagonal[i] > least))
             diagonal[i] = instead;
         x[i] -= (i > 0 ? one[i] * x[i - 1] : 0) + (i > 1 ? two[i] * x[i - 2] : 0);
@@ -81,7 +81,8 @@ static double l1_slope(const struct ts_curve *c, enum place place)
     return c->lower >= 0 ? c->l1 : -c->l1;
 }
 
-/* Clamps y to the bounds, and to its side of 0 if the place demands it. */
+/* Clamps y, a new value of an entry, to the bounds and, if the place is ABOVE or BELOW, to that
+ * side of 0. */
 static double clamp(const struct ts_curve *c, enum place place, double y)
 {
     const double lower = place == ABOVE ? fmax(c->lower, 0) : c->lower;
@@ -101,7 +102,7 @@ double ts_curve_bends(uint64_t n, const double *x, double *bend)
     return sum;
 }
 
-/* Returns where entry i may move. slope: derivative of the quadratic terms. */
+/* Returns where entry i may move. slope: derivative of the objective's quadratic terms. */
 static enum place choose(const struct ts_curve *c, uint64_t i, double slope)
 {
     const double x = c->x[i];
@@ -172,7 +173,7 @@ struct step {
 };
 
 /* trial := x moved by `part` of the way to the target, kept within bounds. If across is set,
- * entries may also change sign. The diagonal receives the step that was made. */
+ * entries may also change sign. Stores the change of each entry in v->diagonal. */
 static struct step try_part(const struct ts_curve *c, const struct vectors *v, double part,
                             int across)
 {
@@ -215,9 +216,9 @@ static struct step try_both(const struct ts_curve *c, const struct vectors *v, d
     return lowers(&ret) && (!lowers(&to) || ret.change < to.change) ? ret : try_part(c, v, part, 0);
 }
 
-/* Moves x by the largest of the steps 1, 1/2, 1/4 ... that lowers the objective enough. Returns 0
- * if the column is finished, because the whole step changes nothing but rounding, or if the caller
- * gives up. */
+/* Moves x by the largest part 1, 1/2, 1/4 ... of the step to the target that lowers the objective
+ * enough. Returns 0 if the column is finished, because the whole step changes nothing but rounding,
+ * or if the caller gives up. */
 static int move(const struct ts_curve *c, const struct vectors *v, int *whole)
 {
     double part = 1, size = 0;

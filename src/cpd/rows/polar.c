@@ -4,13 +4,13 @@
  *
  * Let M be the MTTKRP of the mode. With the other factors given, the best A with A' A = I has the
  * largest tr(A' M): it is the polar factor M (M' M)^-1/2 (Schoenemann 1966, the Procrustes
- * problem). So each row of M is multiplied by a matrix that is known once M is. Directions in which
- * M' M has less than POLAR_NONE of its largest eigenvalue do not determine columns. Such columns
- * are drawn at random, orthogonal to the others. M' M squares the condition number of M: if the
- * columns are not orthonormal because of rounding, they are made orthonormal once more. tr(A' M) is
- * not summed again after that. So if the last mode is orthogonal, a fit near 1 may be wrong by the
- * root of FLT_EPSILON (3e-4) in float32, and by 3e-5 in float64 if M has dependent columns. That of
- * the finished run is computed again (engine/run_fit.h).
+ * problem). So each row of M is multiplied by a rank x rank matrix that is computed from all of M.
+ * Directions in which M' M has less than POLAR_NONE of its largest eigenvalue do not determine
+ * columns. Such columns are drawn at random, orthogonal to the others. M' M squares the condition
+ * number of M: if the columns are not orthonormal because of rounding, they are made orthonormal
+ * once more. tr(A' M) is not summed again after that. So if the last mode is orthogonal, a fit near
+ * 1 may be wrong by the root of FLT_EPSILON (3e-4) in float32, and by 3e-5 in float64 if M has
+ * dependent columns. The fit of the finished run is computed again (engine/run_fit.h).
  *
  *   owner    the caller owns the matrices; the backend owns rows
  *   threads  one calls
@@ -35,7 +35,8 @@
 struct polar {
     const struct ts_init_conf *init;
     uint32_t mode, rank;
-    double *d; /* rank eigenvalues; the rank numbers of x follow, for a row or column */
+    /* rank eigenvalues; x, rank numbers of a row or column, follows in the same memory */
+    double *d;
     double *x;
     double *v, *w; /* rank x rank */
 };
@@ -179,7 +180,7 @@ static int solve(struct polar *s, enum ts_precision precision, const struct ts_r
     uint32_t kept, again;
     int rc = backend->gram(s->init->be, s->mode, sums->gram, err);
     for (size_t i = 0; i < (size_t)s->rank * s->rank && rc == 0; i++)
-        /* the fit will not be finite either, and the solver reports that */
+        /* the solver reports this: the fit will not be finite either */
         if (!isfinite(sums->gram[i])) {
             memcpy(s->v, sums->gram, (size_t)s->rank * s->rank * sizeof *s->v);
             return backend->solve(s->init->be, s->mode, &update, sums, err);

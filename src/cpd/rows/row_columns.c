@@ -89,8 +89,9 @@ void ts_row_columns_close(struct ts_row_columns *c)
     free(c->index);
 }
 
-/* Copies rows of the backend to columns. Old rows (old: 1) go to `a` with weights, and to `m`
- * without. Otherwise rows of the MTTKRP go to `m`, and the backend gets the old rows back. */
+/* Copies rows of the backend to columns. old 1: the backend has the old rows, which go to `a` times
+ * their weights, and to `m` unchanged. old 0: it has the MTTKRP, which goes to `m`, and gets the
+ * old rows of `m` back. */
 static int copy(struct ts_row_columns *c, int old, struct ts_err *err)
 {
     const struct ts_row_task *t = c->task;
@@ -119,9 +120,9 @@ static int copy(struct ts_row_columns *c, int old, struct ts_err *err)
     return rc;
 }
 
-/* Replaces the rows in the backend by the MTTKRP, which it stores beside them, so that get_rows
- * returns the MTTKRP. A coordinate descent from rows of zeros, with the identity as G, does this.
- * The Gram matrix of the MTTKRP is not used, and that of the old rows stays. */
+/* Replaces the rows in the backend by the MTTKRP, which the backend has in a matrix of its own, so
+ * that get_rows returns the MTTKRP. A coordinate descent from rows of zeros, with the identity as
+ * G, does this. The Gram matrix of the MTTKRP is not used, and that of the old rows stays. */
 static int settle(const struct ts_row_task *t, struct ts_err *err)
 {
     const struct ts_init_conf *c = t->init;
@@ -150,7 +151,8 @@ int ts_row_columns_get(struct ts_row_columns *c, struct ts_err *err)
     return rc == 0 ? copy(c, 0, err) : rc;
 }
 
-/* Copies the rows to the backend. Then `a` has the rows as the backend rounded them. */
+/* Copies the columns of `a` to the rows of the backend. Then `a` has them as the backend rounded
+ * them. */
 int ts_row_columns_put(struct ts_row_columns *c, struct ts_err *err)
 {
     const struct ts_row_task *t = c->task;

@@ -39,8 +39,9 @@
 
 #define MOST_INDICES (UINT64_C(1) << 22) /* most indices of a smooth mode */
 
-/* Most indices from one row to the next. What determines a curve of L entries without a row is
- * 1e-16 of the sums at L = 10000, and shrinks as 1 / L^4: at 100000 it is lost in rounding. */
+/* Most indices from one row to the next. Over L indices without a row, the terms that determine the
+ * curve are 1e-16 of the sums that contain them at L = 10000, and shrink as 1 / L^4: at 100000 they
+ * are lost in rounding. */
 #define MOST_GAP UINT64_C(50000)
 
 #define MOST_LANES 4u /* columns that are solved at the same time */
@@ -126,8 +127,8 @@ static int take_directions(struct smooth *s, const double *g, int *singular, str
     return rc;
 }
 
-/* Multiplies the MTTKRP by the identity, so that the backend stores it as rows of the factor, where
- * get_rows finds all of them. */
+/* Multiplies the MTTKRP by the identity, so that the backend stores it as rows of the factor, which
+ * get_rows returns. */
 static int settle(struct smooth *s, double *gram, struct ts_err *err)
 {
     const struct ts_init_conf *c = s->init;

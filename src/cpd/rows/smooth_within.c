@@ -51,7 +51,7 @@ static int check(const struct ts_tensor *t, uint32_t mode, uint32_t rank, struct
 
 static uint64_t bytes(const struct ts_tensor *t, uint32_t mode, uint32_t rank)
 {
-    /* a session may compute either kind of smooth rows, so it needs memory for both */
+    /* a session may compute smooth rows with bounds or without, so it needs memory for both */
     const uint64_t both[] = { ts_row_columns_bytes(t, mode, rank, OF_SPAN, OF_ROWS),
                               ts_rows_smooth.bytes(t, mode, rank) };
     return both[0] > both[1] ? both[0] : both[1];

@@ -11,11 +11,11 @@
  * extrapolation: until then it is not settled which components the run finds, and such steps would
  * decide it.
  *
- * If the fit falls in a sweep, its factors are dropped. The next one starts from B itself, without
- * extrapolation, and k counts from there (Nesterov's extrapolation with restarts; Mitchell, Ye, De
- * Sterck 2020). The fit is known after each sweep anyway, so no further pass is needed. If the
- * factors of the last sweep were dropped, one more sweep follows, so that the run ends with the
- * better factors.
+ * If the fit falls in a sweep, the sweep's factors are dropped. The next sweep starts from B
+ * itself, without extrapolation, and k counts anew (Nesterov's extrapolation with restarts;
+ * Mitchell, Ye, De Sterck 2020). The fit is known after each sweep anyway, so no further pass is
+ * needed. If the factors of the last sweep were dropped, one more sweep follows, so that the run
+ * ends with the better factors.
  *
  * With penalties, the figure that counts is 1 - sqrt(2 F) / |X| with the objective F. Without
  * penalties it is equal to the fit. The factor that is solved first is replaced before it is an
@@ -68,8 +68,8 @@ int ts_accelerate_fell(const struct ts_accelerate *a);
 
 int ts_accelerate_settled(const struct ts_accelerate *a, double tol);
 
-/* Write to the state of the run, and read from it. Pointers in the state are valid until the next
- * step. */
+/* Write the data of the extrapolation to the state of the run, and read them from it. Pointers in
+ * the state are valid until the next step. */
 void ts_accelerate_tell(const struct ts_accelerate *a, struct ts_state *s);
 int ts_accelerate_restore(struct ts_accelerate *a, const struct ts_state_file *f,
                           struct ts_err *err);

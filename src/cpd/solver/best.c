@@ -99,8 +99,8 @@ static void to_copy(const struct ts_best *b, const double *from, uint64_t n, cha
         memcpy(at, from, n * sizeof *from);
 }
 
-/* Copies the rows of the backend into the copy. both: also copies the rows of the copy into the
- * backend. */
+/* Copies the rows of the backend into the copy of the best factors. both: also copies the rows of
+ * that copy into the backend. */
 static int move_rows(struct ts_best *b, int both, struct ts_err *err)
 {
     const struct ts_init_conf *c = &b->init;

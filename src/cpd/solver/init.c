@@ -17,13 +17,14 @@
 #include "stream/loss.h"
 
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* float64 rows that are copied at a time to the backend */
-/* A Gram matrix is the sum of this many pieces. The number depends on the rank alone, so that
- * results do not depend on the number of threads. Large matrices have fewer pieces. */
+/* A Gram matrix is the sum over this many pieces: ranges of rows. The number depends on the rank
+ * alone, so that results do not depend on the number of threads. Large matrices have fewer
+ * pieces. */
 #define MOST_PIECES  32u
 #define LEAST_PIECES 4u
 #define PIECES_ROWS  4096u /* rows of all pieces together */
 #define FULL_CHARS   16    /* least characters of a number in a file */
-/* least characters of a number that may be 0 or 1 */
+/* least characters of a number in a file if it may be 0 or 1 */
 #define ZERO_CHARS 2
 
 static uint32_t gram_pieces(uint32_t rank)
@@ -385,9 +386,9 @@ int ts_init_is_computed(const struct ts_init_conf *c)
     return c->model == NULL && (c->nvecs || ts_spec_of(c->spec)->loss != TS_GCP_NONE);
 }
 
-/* How many numbers of a used slice's row take FULL_CHARS. None in a given model, whose entries may
- * be 0 or 1, and none in a nonnegative mode, where negative numbers became 0. With a loss, the
- * first number may be a constant. */
+/* Returns how many entries of a used slice's row take at least FULL_CHARS characters. It is 0 for a
+ * given model, whose entries may be 0 or 1, and for a computed start in a nonnegative mode, where
+ * negative entries became 0. With a loss, the first entry may be a constant. */
 static uint32_t long_numbers(const struct ts_init_conf *c, uint32_t mode)
 {
     if (c->model != NULL)

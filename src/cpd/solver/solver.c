@@ -69,8 +69,8 @@ static int tell_ranks(struct ts_solver *a, int rc, struct ts_err *err)
     return c->backend->tell_ranks(c->be, a->product, &a->times, rc, err);
 }
 
-/* Computes the rows after the product, and reports the mode to the caller, but not before the first
- * sweep. */
+/* Computes the rows of the mode from the product. Reports the mode to the caller, unless it was
+ * solved before the first sweep. */
 static int end_product(struct ts_solver *a, struct ts_err *err)
 {
     const uint64_t start = ts_clock_ns();
@@ -181,8 +181,8 @@ static int begin_sweep(struct ts_solver *a, struct ts_err *err)
     return a->accelerate != NULL && a->mode == 0 ? take_step(a, err) : 0;
 }
 
-/* Counts the sweeps since the least error at held-out cells. If no cells are held out, the last
- * sweep counts as the best. */
+/* Counts the sweeps since the one with the least error at held-out cells. If no cells are held out,
+ * the last sweep counts as the best. */
 static void note_held_out(struct ts_solver *a)
 {
     const double error = isnan(a->now.held_out_loss) ? a->now.held_out : a->now.held_out_loss;
@@ -277,7 +277,7 @@ static int step(struct ts_solver *a, struct ts_err *err)
 static int begin(struct ts_solver *a, struct ts_err *err)
 {
     int rc;
-    /* an earlier run with this backend may have left another precision */
+    /* an earlier run with this backend may have left another precision of sums */
     ts_solver_sum_in(a, TS_FLOAT32);
     rc = a->conf->from == NULL ? ts_solver_start(a, err) : ts_solver_state_restore(a, err);
     if (rc == 0 && a->conf->from != NULL) {
@@ -319,7 +319,8 @@ static int go_on(struct ts_solver *a, struct ts_err *err)
     return rc;
 }
 
-/* Processes the product that was computed: ends the mode, or the sweep. */
+/* Takes the product that was computed, and ends its mode or, if it was the product for the fit, its
+ * sweep. */
 static int take_product(struct ts_solver *a, struct ts_err *err)
 {
     int rc = keep_place(a, end_product(a, err));

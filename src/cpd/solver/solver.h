@@ -22,10 +22,11 @@
  * directions below float32's epsilon: there M has nothing but rounding errors.
  *
  * With constraints (constraint.h) rows are updated from their old values, multiplied by the weights
- * of the mode solved last; the rest is the same. If the last mode has a constraint, its product is
- * summed once more for the fit, in float64, while its factor stays. If the first mode that is
- * solved must be nonnegative, the signs of the tensor belong to a later mode. The last mode that
- * may have negative entries, if one exists, is solved once before the first sweep, without its l1.
+ * of the mode solved last; the other steps are the same. If the last mode has a constraint, its
+ * product is summed once more for the fit, in float64, while its factor stays. If the first mode
+ * that is solved must be nonnegative, the signs of the tensor belong to a later mode. The last mode
+ * that may have negative entries, if one exists, is solved once before the first sweep, without its
+ * l1.
  *
  * If unlisted cells are unknown (constraint.h, observed), each row is solved for with its own Gram
  * matrix, during the pass, and a pass after the last mode sums the errors: fit = 1 - |x - model| /
@@ -94,7 +95,7 @@ struct ts_solver_mode {
 struct ts_solver_conf {
     /* tensor, backend, rank, start and specification. Its stop flag holds for the whole run */
     struct ts_init_conf init;
-    struct ts_feed *feed;        /* serves all modes */
+    struct ts_feed *feed;        /* reads the shards of all modes */
     enum ts_precision precision; /* precision of the backend, whose range must include the values */
     uint32_t iters;
     /* if *enough is not 0, the run ends after the current sweep, as if that were number `iters`; or
@@ -163,11 +164,12 @@ struct ts_solver_result {
     double rmse, held_out, held_out_loss; /* of the last sweep, as in struct ts_solver_sweep */
     int overfits; /* 1: the run ended because the error at held-out cells did not fall (patience) */
     uint32_t n_dead;
-    uint32_t n_dead_start; /* number of these that were zero in a given start, at most */
-    int constrained;       /* 1: some mode has a constraint */
+    /* at most this many of the n_dead components were zero in a given start */
+    uint32_t n_dead_start;
+    int constrained; /* 1: some mode has a constraint */
     uint32_t sweeps;
     int converged; /* 1: the run met the tolerance `tol` */
-    /* 1: the run ended because the rest of |X - model| is rounding errors; `converged` is 0 then */
+    /* 1: the run ended because |X - model| is nothing but rounding errors; `converged` is 0 then */
     int exact;
     /* 1: with exact: the rounding errors are those of float32 (TS_REST_ENTRIES), so 1 - fit may be
      * 1e-3 */
@@ -200,7 +202,7 @@ int ts_solver_run(const struct ts_solver_conf *conf, struct ts_solver_result *re
  *         rc = ts_solver_result(a, &result, err);
  *     ts_solver_free(a);
  *
- * ts_solver_fail is called where a product failed. The conf must stay valid. */
+ * ts_solver_fail is called if a product failed. The conf must stay valid until ts_solver_free. */
 struct ts_solver;
 
 int ts_solver_new(const struct ts_solver_conf *conf, struct ts_solver **ret, struct ts_err *err);

@@ -12,7 +12,7 @@
 #define CONTRADICTION 1000.0
 #define FIT_SHARE     0.001              /* allowed error of the fit, relative to 1 - fit */
 #define FLOAT32_ERROR (12 * FLT_EPSILON) /* relative error of a sum of terms in float32 */
-#define ONCE_ERROR    (4 * FLT_EPSILON)  /* that of many terms: 4 times what was seen */
+#define ONCE_ERROR    (4 * FLT_EPSILON)  /* that of a sum of many terms: 4 times what tests had */
 #define LEAST_ERROR   1e-6               /* error of a fit that is too small to be noticed */
 
 /* v := the elementwise product of the Gram matrices of all modes but `skip` */
@@ -166,7 +166,7 @@ double ts_solver_fit_error(const struct ts_solver *a, double fit)
         return 0;
     for (uint32_t r = 0; r < a->rank; r++)
         squares += component_norm(a, r) * component_norm(a, r);
-    off = ONCE_ERROR * sqrt(squares) / norm; /* of miss * miss */
+    off = ONCE_ERROR * sqrt(squares) / norm; /* error of miss * miss */
     error = sqrt(miss * miss + off) - miss;
     return error > FIT_SHARE * miss && error > LEAST_ERROR ? error : 0;
 }

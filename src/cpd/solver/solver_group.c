@@ -88,9 +88,9 @@ static void give_up(struct group *g, int rc)
             ts_solver_fail(g->member[k].run, rc);
 }
 
-/* Continues all runs of a finished pass. Their rows are already updated, some from the old ones. So
- * if one run stops or fails, the others still continue to a point from which they can be
- * resumed. */
+/* Continues all runs that took part in a finished pass. Their rows are already updated, some from
+ * their old values. So if one run stops or fails, the others still continue to a point from which
+ * they can be resumed. */
 static int end_pass(struct group *g, const struct ts_backend_times *times, uint32_t *failed,
                     struct ts_err *err)
 {

@@ -5,8 +5,8 @@
  * until it needs a pass. When all wait for a pass, the pass over one mode is made for all runs that
  * need this mode and whose requests are of one kind (struct ts_request). Modes are chosen in the
  * order in which the feed reads ahead: the next needed mode after the mode of the last pass. A run
- * may be out of step, because its last mode was summed once more, or because it was resumed. It
- * waits at most one round, and costs no pass of its own.
+ * may wait for another mode than the others, because its last mode was summed once more, or because
+ * it was resumed. It waits at most one round over the modes, and costs no pass of its own.
  *
  *   owner    the caller owns the runs. All have the same tensor, backend and feed, and each `be`
  *            comes from `model` of struct ts_backend

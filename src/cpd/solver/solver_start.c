@@ -35,8 +35,8 @@ static uint32_t free_mode(const struct ts_solver *a)
     return m;
 }
 
-/* Multiplies the weights of the start into the factor of a mode. They matter if old rows are used.
- * Modes whose column lengths must stay are avoided. */
+/* Multiplies the weights of the start into the factor of a mode. The weights matter if an update
+ * reads old rows. Modes whose column lengths must stay are avoided. */
 static int start_weights(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
@@ -79,7 +79,8 @@ static int check_given(const struct ts_solver *a, uint32_t first, struct ts_err 
         a->conf->init.model->path, mode + 1);
 }
 
-/* How many components of a given start are zero in a mode that is read, or have weight 0. */
+/* Returns how many components of a given start have weight 0, or are zero in a mode whose start is
+ * read. */
 static uint32_t count_dead(const struct ts_solver *a, uint32_t first)
 {
     const struct ts_model *given = a->conf->init.model;

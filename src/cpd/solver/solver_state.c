@@ -21,7 +21,7 @@ void ts_solver_state_count_read(struct ts_solver *a)
     a->now.bytes_read += stats.bytes_read;
 }
 
-/* Returns the state at the beginning of `mode` of `sweep`. */
+/* Returns the state of the run at the beginning of `mode` of `sweep`. */
 struct ts_state ts_solver_state_at(struct ts_solver *a, uint32_t sweep, uint32_t mode,
                                    unsigned flags)
 {
@@ -67,7 +67,7 @@ void ts_solver_state_save(struct ts_solver *a, uint32_t sweep, uint32_t mode)
     ts_checkpoint_save(a->conf->checkpoint, &s);
 }
 
-/* Begins a sweep at `mode`, with the figures of the modes before it from the state. */
+/* Begins a sweep at `mode`, and takes the figures of the modes before it from the state. */
 void ts_solver_state_begin_sweep(struct ts_solver *a, uint32_t sweep, uint32_t mode)
 {
     memset(&a->now, 0, sizeof a->now);

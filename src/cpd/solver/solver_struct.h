@@ -28,7 +28,8 @@
 /* The purpose of the next product. */
 enum ts_solver_at {
     TS_SOLVER_START, /* the factors are not computed yet */
-    TS_SOLVER_SIGN,  /* before the first sweep, for the mode that takes the signs */
+    /* a mode that is solved before the first sweep, for its signs (solver_start.c) */
+    TS_SOLVER_SIGN,
     TS_SOLVER_MODE,  /* a mode of a sweep */
     TS_SOLVER_AGAIN, /* the last mode once more, for the fit or loss of the sweep */
 };
@@ -47,9 +48,9 @@ struct ts_solver {
     double inner;       /* <X, model> after the last mode */
     double watched;     /* <X, model> after another mode, if each mode reports the objective */
     double model, left; /* |model|^2; and |X - model|^2, which includes rounding errors */
-    double fit_norm;    /* |X| of the last fit: without held-out cells */
+    double fit_norm;    /* |X| in the last fit, which leaves out held-out cells */
     int exact;          /* 1: after the last sweep, |X - model| was nothing but rounding errors */
-    int wide; /* 1: factors are float32, but the product of the last mode is summed in float64 */
+    int wide; /* 1: factors are float32, but the last mode's MTTKRP is summed in float64 */
     const struct ts_spec *spec; /* ts_spec_plain, unless the run has constraints */
     int constrained;            /* 1: the specification is not ts_spec_plain */
     uint32_t n_dead_start;      /* components of a given start that are zero in some mode */
@@ -67,7 +68,7 @@ struct ts_solver {
     double size[TS_MAX_ORDER];
     struct ts_best *best;             /* NULL: the result is the model of the last sweep */
     struct ts_accelerate *accelerate; /* NULL: each sweep starts from the end of the one before */
-    /* 1: the last mode is solved, and its product is to be summed once more for the fit */
+    /* 1: the last mode is solved, and its MTTKRP is to be summed once more for the fit */
     int pending;
     /* Sum of squares of the cells that hold several nonzeros and are not held out. -1: not computed
      * yet. */
@@ -97,8 +98,8 @@ struct ts_solver {
 /* Returns the kind of update for the rows of a mode. */
 enum ts_row_kind ts_solver_kind(const struct ts_solver *a, uint32_t mode);
 
-/* Begins the product of a mode, for an update of this kind: that of the mode, or TS_ROW_KEEP if
- * sums alone are needed. Returns TS_SOLVER_WANTED, or 0 if nothing is to be computed. */
+/* Begins the product of a mode. kind: the mode's kind of row update, or TS_ROW_KEEP if sums alone
+ * are needed. Returns TS_SOLVER_WANTED, or 0 if nothing is to be computed. */
 int ts_solver_begin_product(struct ts_solver *a, uint32_t mode, enum ts_row_kind kind,
                             struct ts_err *err);
 
@@ -111,19 +112,19 @@ void ts_solver_sum_in(const struct ts_solver *a, enum ts_precision precision);
  * ts_solver_next. */
 int ts_solver_request(struct ts_solver *a, struct ts_request *ret, struct ts_err *err);
 
-/* Fills a request for the sums of errors over the product's mode. The model of a cell is computed
- * from factors that include the weights, plus the mean. Held-out cells are summed separately. *sums
- * must stay valid until the pass is over. */
+/* Fills a request for the sums of errors, in a pass over mode a->product. The model of a cell is
+ * computed from factors that include the weights, plus the mean. Held-out cells are summed
+ * separately. *sums must stay valid until the pass is over. */
 void ts_solver_request_errors(const struct ts_solver *a, double mean, struct ts_error_sums *sums,
                               struct ts_request *ret);
 
-/* Makes a pass over the product's mode, for this run alone. */
+/* Makes a pass over mode a->product, for this run alone. */
 int ts_solver_pass(struct ts_solver *a, const struct ts_request *request, struct ts_err *err);
 
 /* Whether the run reports the objective after each mode, which takes one more sum. */
 int ts_solver_watches(const struct ts_solver *a);
 
-/* Adds the time from `start` to now to the trace, in the line of modes. Returns now. */
+/* Adds a span from `start` to now to the trace, in its row of modes. Returns now. */
 uint64_t ts_solver_trace(const struct ts_solver *a, const char *what, uint64_t start,
                          uint32_t mode);
 
@@ -155,11 +156,10 @@ int ts_solver_start(struct ts_solver *a, struct ts_err *err);
 
 /* ---- least_squares.c ---- */
 
-/* Sets bounds and l2 of the product's mode in a->update. */
+/* Sets the bounds and l2 of mode a->product in a->update. */
 void ts_solver_limit_rows(struct ts_solver *a);
 
-/* Scales the columns of the product's mode to lengths near 1, and moves the lengths to the
- * weights. */
+/* Scales the columns of mode a->product to lengths near 1, and moves the lengths to the weights. */
 int ts_solver_norm(struct ts_solver *a, struct ts_err *err);
 
 /* ---- solver_fit.c ---- */
@@ -173,7 +173,7 @@ void ts_solver_scale_both(const struct ts_solver *a, double *x);
 /* Returns the sum of squares of a factor's entries. */
 double ts_solver_fit_trace(const struct ts_solver *a, uint32_t mode);
 
-/* |model|^2; a->v is overwritten. */
+/* Returns |model|^2. Overwrites a->v. */
 double ts_solver_fit_model_square(struct ts_solver *a);
 
 /* Returns the fit after the last mode of a sweep. */

@@ -47,7 +47,7 @@ static int take_mode(const char *option, const char **text, uint32_t *ret, struc
     return 0;
 }
 
-/* Parses "all" or "1,3". Bit m of *ret: mode m is named. */
+/* Parses "all" or "1,3". Bit m of *ret: the text names mode m. */
 static int parse_modes(struct reader *r, const char *option, const char *text, uint32_t *ret,
                        struct ts_err *err)
 {
@@ -257,7 +257,7 @@ static int parse_row(struct reader *r, const struct mode_row *row, struct ts_err
     return rc;
 }
 
-/* Clears the setting of an option in fixed modes, if the option names no modes. */
+/* Clears the member of an option in fixed modes, if the option names no modes. */
 static void leave_fixed(struct reader *r, const struct mode_row *row)
 {
     const char *text = text_of(r, row);
@@ -516,7 +516,7 @@ int ts_run_values_check_file(const char *file, const struct ts_state *s, int one
     if (rc < 0)
         return rc;
     rc = ts_run_values_spec(&v, &spec, &named, &why);
-    if (rc == 0 && !v.observed && /* the rules that make a run observed without the option */
+    if (rc == 0 && !v.observed && /* the rules that make a run `observed` without this option */
         ((t->dense != NULL && v.hold_out != NULL && spec.loss == TS_GCP_NONE && !spec.poisson) ||
          ts_spec_takes_observed(t, spec.loss, spec.poisson))) {
         v.observed = 1;

@@ -54,7 +54,8 @@ int ts_run_values_set(const char *file, const struct ts_opt *opt, const char *va
 int ts_run_values_same(const char *file, const struct ts_run_values *v, const struct ts_spec *spec,
                        uint32_t named, const struct ts_state *s, struct ts_err *err);
 
-/* Settings that need another one: whether a run has each, and its name for messages. */
+/* Settings that need another one or are needed: whether a run has each, and its name for
+ * messages. */
 struct ts_run_needs {
     int by_count, mean, patience, observed, hold_out, least_squares; /* set, or not 0 */
     const char *by_count_is, *mean_is, *patience_is, *observed_is, *hold_out_is;
@@ -63,8 +64,8 @@ struct ts_run_needs {
 /* Returns TS_EARG if a setting is given without another setting that it needs. */
 int ts_run_needs_check(const struct ts_run_needs *n, struct ts_err *err);
 
-/* Makes all these checks for the options in s, the state of a run of tensor t. one: s is the state
- * of one model; 0: s has the options of several models. */
+/* Makes all checks of this header for the options in s, the state of a run of tensor t. one 1: s is
+ * the state of one model; 0: s has the options of a run of several models. */
 int ts_run_values_check_file(const char *file, const struct ts_state *s, int one,
                              const struct ts_tensor *t, struct ts_err *err);
 

@@ -26,7 +26,8 @@ struct ts_checkpoint {
     struct ts_state_past *past;
     struct ts_disk_figures *figures;
     uint32_t n_past, past_room;
-    uint64_t start_ns, run_ns; /* start of this process; time of the processes before it */
+    /* start of this process; run time of the earlier processes of this run */
+    uint64_t start_ns, run_ns;
     uint64_t due_ns;
     int saved; /* 1: a state is on disk, whose sweep and mode are saved_sweep and saved_mode */
     uint32_t saved_sweep, saved_mode;
@@ -162,7 +163,7 @@ static int copied_rows(void *ctx, uint32_t mode, uint64_t row, uint64_t n, void 
 
 /* ---- writing a state ---- */
 
-/* Fills c->state: with the members that the caller set in s, and the rest from c. */
+/* Fills c->state with the members that the caller set in s, and the other members from c. */
 static void complete(struct ts_checkpoint *c, const struct ts_state *s)
 {
     struct ts_state *to = &c->state;
@@ -266,7 +267,8 @@ static void give_up(struct ts_checkpoint *c)
     atomic_store(&c->give_up, 0);
 }
 
-/* Copies the Gram matrices and norms of the state, because the caller owns them. */
+/* Copies the Gram matrices and norms of the state, because the run changes its own while the thread
+ * writes. */
 static int copy_squares(struct ts_checkpoint *c, struct ts_err *err)
 {
     struct ts_state *s = &c->state;

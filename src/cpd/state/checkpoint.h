@@ -39,7 +39,7 @@ struct ts_checkpoint_conf {
     int accelerate;             /* 1: the run is accelerated */
     /* time between two states; 0: a state is written only if the run ends early */
     uint64_t every_ns;
-    uint32_t share;      /* states may take one part in `share` of the run time; 0: 100 */
+    uint32_t share;      /* states may take 1 / `share` of the run time; 0: 1 / 100 */
     int copy;            /* 1: ts_checkpoint_bytes of memory are available */
     const char *options; /* as in struct ts_state; copied */
     uint64_t options_bytes;

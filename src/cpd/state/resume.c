@@ -157,8 +157,8 @@ static int first_index(const struct ts_tensor *t, const struct ts_model *m, uint
     return rc;
 }
 
-/* Reads all rows. Returns TS_EFORMAT if one is missing, or if the start was saved before it was
- * scaled. */
+/* Reads all rows of a saved start. Returns TS_EFORMAT if one is missing, or if the start was saved
+ * before it was scaled. */
 static int check_rows(const struct ts_resume *r, const struct ts_init_conf *c, struct ts_model *m,
                       struct ts_err *err)
 {
@@ -197,8 +197,8 @@ static int check_start(const struct ts_resume *r, const struct ts_init_conf *con
     return rc == 0 ? check_rows(r, &c, start, err) : rc;
 }
 
-/* Opens the start that the run saved. Returns 1 and *ret, at its beginning, or 0 if there is
- * none. */
+/* Opens the start that the run saved. Returns 1 and *ret, of which no row was read, or 0 if there
+ * is none. */
 static int open_saved(const struct ts_resume *r, const struct ts_init_conf *conf,
                       struct ts_model **ret, struct ts_err *err)
 {

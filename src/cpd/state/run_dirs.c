@@ -53,8 +53,8 @@ static int open_both(const char *name, struct ts_run_dirs *d, struct ts_err *err
     return rc;
 }
 
-/* Whether another directory now has the name of one of the two. A result that cannot be opened does
- * not count. */
+/* Whether another directory now has the name of the result or of its partial directory. A result
+ * that cannot be opened does not count. */
 static int is_moved(const struct ts_run_dirs *d)
 {
     struct stat st;

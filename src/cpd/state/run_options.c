@@ -92,8 +92,9 @@ static int is_share(const char *text)
     return end > text && strcmp(end, *end == '%' ? "%" : "") == 0 && x >= 0 && x < 1;
 }
 
-/* Checks one value like a typed one, without the other options. Commands check all options together
- * (tools/cp/tstream_cp.c), and the library uses the options of its caller. */
+/* Checks the value of one option as if a user had typed it, without the other options. Commands
+ * check all options together (tools/cp/tstream_cp.c), and the library uses the options of its
+ * caller. */
 static int is_possible(const struct row *row, const char *value)
 {
     union {
@@ -102,7 +103,7 @@ static int is_possible(const struct row *row, const char *value)
         uint32_t u32;
     } x = { .u64 = 0 };
     struct ts_err why;
-    if (row == NULL) /* members of the file that are not options */
+    if (row == NULL) /* members of the file models.run that are not options */
         return 1;
     if (row->is_share)
         return is_share(value);

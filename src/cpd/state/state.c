@@ -204,7 +204,7 @@ static int may_be_constraint(const struct ts_disk_constraint *d)
            isfinite(d->loss_at) && d->fixed <= 1 && isfinite(d->size);
 }
 
-/* Reads the constraints of the whole run, which every mode repeats. */
+/* Reads the settings of the whole run, which the constraints of every mode repeat. */
 static void take_run(const struct ts_disk_constraint *d, struct ts_spec *ret)
 {
     ret->poisson = (d->demands & TS_DEMAND_POISSON) != 0;
@@ -486,8 +486,8 @@ int ts_state_rows(const struct ts_state_file *f, uint32_t mode, uint64_t row, ui
     if (s->precision == TS_FLOAT64)
         return ts_file_read_at(f->fd, f->path, f->factor_at[mode] + row * ts_state_sections_row(s),
                                items * 8, ret, err);
-    /* the second half of ret; numbers are widened from the first on, so none is overwritten
-     * unread */
+    /* the second half of ret; float32 numbers are widened from the first on, so none is overwritten
+     * before it is read */
     narrow = (float *)(void *)ret + items;
     rc = ts_file_read_at(f->fd, f->path, f->factor_at[mode] + row * ts_state_sections_row(s),
                          items * 4, narrow, err);

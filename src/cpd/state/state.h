@@ -53,7 +53,7 @@ struct ts_disk_state {
 
 struct ts_disk_section {
     char name[16];  /* padded with zeros */
-    uint64_t bytes; /* without padding and checksum */
+    uint64_t bytes; /* of the contents, without padding and checksum */
     uint64_t reserved;
 };
 
@@ -137,8 +137,8 @@ enum ts_state_flag {
     8,
 };
 
-/* Sums of struct ts_solver_sweep over the finished modes of the current sweep, and other numbers of
- * 64 bits that a method stores. */
+/* Numbers of 64 bits in a state: sums of struct ts_solver_sweep over the finished modes of the
+ * current sweep, and numbers that a method stores. */
 enum ts_state_part {
     TS_PART_TOTAL_NS,
     TS_PART_WAIT_NS,
