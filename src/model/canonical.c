@@ -62,8 +62,8 @@ static int find_signs(const struct ts_factors *f, struct ts_canonical *c, uint32
     return 0;
 }
 
-/* Makes these entries positive by flipping signs in pairs of modes. If their number is odd, the
- * last one stays negative. */
+/* Makes the entry of largest magnitude of each column positive, by flipping signs in pairs of
+ * modes. If an odd number of a component's entries is negative, the last one stays negative. */
 static int fix_signs(const struct ts_factors *f, const double *norm, struct ts_canonical *c,
                      struct ts_err *err)
 {

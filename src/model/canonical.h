@@ -40,13 +40,13 @@ struct ts_canonical {
     double *scale;  /* order x rank: factor by which entries of column c are multiplied */
 };
 
-/* The factors of a tensor in a backend. */
+/* Describes the factors of a tensor that a backend holds. */
 struct ts_factors ts_factors_of(const struct ts_tensor *t, uint32_t rank,
                                 const struct ts_backend *backend, void *be);
 
-/* Computes the form of factors. weight: `rank` weights, for columns of norm 1. norm: order x rank
- * column norms of the factors, or TS_AS_IT_IS for all columns of a mode, whose lengths the weights
- * then do not include. norm NULL: columns, weights and signs stay as they are. */
+/* Computes the canonical form of factors. weight: `rank` weights, for columns of norm 1. norm:
+ * order x rank column norms of the factors, or TS_AS_IT_IS for all columns of a mode, whose lengths
+ * the weights then do not include. norm NULL: columns, weights and signs stay as they are. */
 int ts_canonical_new(const struct ts_factors *f, const double *weight, const double *norm,
                      struct ts_canonical *ret, struct ts_err *err);
 void ts_canonical_free(struct ts_canonical *c); /* a struct of zeros is fine */

@@ -56,7 +56,7 @@ int ts_kruskal_held(void *kruskal, uint32_t mode, uint64_t row, uint64_t n, doub
 void ts_kruskal_rows(const struct ts_kruskal *k, uint32_t mode, uint64_t first, uint64_t n,
                      double *rows);
 
-/* The first held row whose index is `index` or more; n_rows if there is none. */
+/* Returns the first held row whose index is `index` or more, or n_rows if there is none. */
 uint64_t ts_kruskal_find(const struct ts_kruskal *k, uint32_t mode, uint64_t index);
 
 /* Wraps the decomposition as a model that can be read once, like one from a file. The kruskal must

@@ -42,7 +42,7 @@ static void load_row(const struct ts_kruskal *k, uint32_t mode, uint64_t row, do
     (void)ts_kruskal_held((void *)(uintptr_t)k, mode, row, 1, to, NULL);
 }
 
-/* Processes rows row .. row + n - 1 of a mode. */
+/* Processes rows row .. row + n - 1 of a mode, and adds them to the results at `to`. */
 typedef void chunk_fn(struct sums *s, uint32_t mode, uint64_t row, uint64_t n, double *to);
 
 static int each_chunk(struct sums *s, uint32_t mode, chunk_fn *take, double *to, struct ts_err *err)
@@ -58,7 +58,7 @@ static int each_chunk(struct sums *s, uint32_t mode, chunk_fn *take, double *to,
 
 /* ---- a Gram matrix ---- */
 
-/* largest[r] := the largest magnitude in column r, over these rows and those before */
+/* largest[r] := the larger of largest[r] and the magnitudes in column r of n rows */
 static void note_largest(struct sums *s, uint32_t mode, uint64_t row, uint64_t n, double *largest)
 {
     const uint32_t rank = s->k->rank;
@@ -70,7 +70,7 @@ static void note_largest(struct sums *s, uint32_t mode, uint64_t row, uint64_t n
         for (uint32_t r = 0; r < rank; r++)
             own[r] = fabs(x[r]) > own[r] ? fabs(x[r]) : own[r];
     }
-    for (int t = 0; t < s->threads; t++) /* the order does not affect a maximum */
+    for (int t = 0; t < s->threads; t++) /* the order of threads does not affect a maximum */
         for (uint32_t r = 0; r < rank; r++)
             largest[r] = fmax(largest[r], s->own[(size_t)t * rank + r]);
 }
@@ -159,7 +159,8 @@ static int multiply_grams(struct sums *s, double *product, double *gram, int *sh
     return rc;
 }
 
-/* Returns the largest shift of a component that is not zero. The sum is computed relative to it. */
+/* Returns the largest shift of a component that is not zero. |M| is computed in units of
+ * 2^shift. */
 static int common_shift(uint32_t rank, const double *product, const int *shift)
 {
     int ret = 0, found = 0;

@@ -72,8 +72,8 @@ static int check_fields(const struct ts_labels_file *f, struct ts_err *err)
     return reserved == 0 ? 0 : fail_head(f, 72, "reserved bytes are not 0", err);
 }
 
-/* Checks that the chunks and places of the modes follow one another, from byte `at` to the end of
- * the file. */
+/* Checks that each mode's chunks and table of places follow those of the mode before, from byte
+ * `at` to the end of the file. */
 static int check_modes(const struct ts_labels_file *f, uint64_t at, struct ts_err *err)
 {
     for (uint32_t m = 0; m < f->head.order; m++) {
@@ -135,7 +135,7 @@ static int read_places(struct ts_labels_file *f, uint32_t mode, struct ts_err *e
     return 0;
 }
 
-/* Checks magic, version and order, on which the rest depends. */
+/* Checks magic, version and order, on which the layout of the file depends. */
 static int check_start(const struct ts_labels_file *f, struct ts_err *err)
 {
     const struct ts_disk_model_labels *h = &f->head;
@@ -201,7 +201,8 @@ static struct ts_labels_file *new_file(char *path, struct ts_err *err)
     return f;
 }
 
-/* Whether the file begins with our magic bytes: a user may have another file of this name. */
+/* Whether the file begins with the magic bytes of a labels file: a user may have another file of
+ * this name. */
 static int is_ours(int fd)
 {
     char magic[8];
@@ -307,7 +308,8 @@ struct ts_labels_walk {
     size_t stored_room, raw_room;
     /* unread part of the chunk in raw */
     const char *p, *end;
-    /* at: position of this chunk; index: that of the last label taken; n_left: labels left in it */
+    /* at: position of the chunk in raw; index: index of the last label taken; n_left: number of
+     * labels left in the chunk */
     uint64_t at, index, n_left;
     int loaded, fresh; /* loaded: raw has a chunk; fresh: no label of it was taken yet */
 };
@@ -408,7 +410,7 @@ static int get_gap(struct ts_labels_walk *w, uint64_t *ret)
     return 0;
 }
 
-/* Takes the next label of the chunk, which must have one left. */
+/* Takes the next label of the loaded chunk, which must have one left. */
 static int take_label(struct ts_labels_walk *w, const char **text, size_t *n, struct ts_err *err)
 {
     const uint64_t dim = w->file->mode[w->mode].dim;
@@ -485,7 +487,7 @@ static int find_chunk(struct ts_labels_walk *w, uint64_t index, int *found, stru
     struct ts_disk_label_chunk c;
     uint32_t low = 0, high = d->n_places;
     uint64_t at, next, first;
-    while (low < high) { /* finds the first place after the index */
+    while (low < high) { /* finds the first entry of the table whose index is larger */
         const uint32_t middle = low + (high - low) / 2;
         if (place[middle].index <= index)
             low = middle + 1;
@@ -525,7 +527,7 @@ static int look(struct ts_labels_walk *w, uint64_t index, const char **text, siz
         const int fresh = w->fresh;
         rc = take_label(w, text, n, err);
         if (rc == 0 && w->index >= index) {
-            if (w->index > index) { /* the caller may ask for this label next */
+            if (w->index > index) { /* puts the label back: the caller may ask for its index next */
                 w->p = at;
                 w->index = last;
                 w->n_left = n_left;

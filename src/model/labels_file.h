@@ -2,9 +2,10 @@
 /* labels_file.h - reads the file `labels` of a model: names of modes, labels of rows, and the
  * identity of the model's tensor. docs/format.md describes each byte.
  *
- * Opening reads and checks the head and the sparse tables of places, at most 64 KiB for each mode.
- * Labels are read on request, chunk by chunk, and each chunk is checked before use. A small file is
- * read into memory, a larger one stays open. So the file may be replaced or removed.
+ * Opening reads and checks the head and the tables of places (positions of every so many chunks),
+ * at most 64 KiB for each mode. Labels are read on request, chunk by chunk, and each chunk is
+ * checked before use. A small file is read into memory, a larger one stays open. So the file may be
+ * replaced or removed.
  *
  *   owner    the caller, until close
  *   units    bytes; modes and indices from 0
@@ -24,9 +25,10 @@
 #define TS_LABELS_FILE         "labels"
 #define TS_LABELS_FILE_MAGIC   "TSLABELS"
 #define TS_LABELS_FILE_VERSION 1u
-#define TS_LABELS_PLACES       4096u               /* most entries of a table of places */
-#define TS_LABELS_CHUNK_BYTES  65536u              /* bytes of text after which a chunk is full */
-#define TS_LABELS_MOST_BYTES   (UINT64_C(1) << 30) /* most bytes of a label */
+/* most entries of a table of places, for one mode */
+#define TS_LABELS_PLACES      4096u
+#define TS_LABELS_CHUNK_BYTES 65536u              /* bytes of text after which a chunk is full */
+#define TS_LABELS_MOST_BYTES  (UINT64_C(1) << 30) /* most bytes of a label */
 
 enum {
     TS_LABELS_OF_TENSOR = 1, /* the file identifies a tensor */

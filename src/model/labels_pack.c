@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packs labels in chunks, and keeps a table of places. If the table gets too long, every second
- * place is dropped. */
+/* Packs labels in chunks, and keeps a table with the positions of chunks. If the table gets too
+ * long, every second entry is dropped. */
 #include "model/labels_pack.h"
 
 #include <inttypes.h>
@@ -106,7 +106,7 @@ static void fill_head(struct pack *p)
     }
 }
 
-/* Writes the head at the start of the file, and returns to its end. */
+/* Writes the head at the start of the file, and seeks back to the end of the file. */
 static int write_head(struct pack *p, uint64_t *bytes, struct ts_err *err)
 {
     const struct ts_model_names *names = p->conf->names;
@@ -137,8 +137,8 @@ static int write_head(struct pack *p, uint64_t *bytes, struct ts_err *err)
     return rc == 0 ? go_to(p, *bytes, err) : rc;
 }
 
-/* Cuts off bytes after the end, which are left if labels were dropped. A stream in memory has no
- * file to cut. */
+/* Cuts the file off after the last byte written: if labels were dropped, older bytes follow. A
+ * stream in memory has no file to cut. */
 static int cut_off(const struct pack *p, struct ts_err *err)
 {
     const int fd = fileno(p->to);
@@ -149,7 +149,8 @@ static int cut_off(const struct pack *p, struct ts_err *err)
 
 /* ---- chunks ---- */
 
-/* Records where chunk number d->n_chunks begins, if it is one of those in the table. */
+/* Records where chunk number d->n_chunks begins, if the table has an entry for it: each has one
+ * whose number is a multiple of d->stride. */
 static void note_place(struct pack *p, struct ts_disk_mode_labels *d, uint64_t index)
 {
     if (d->n_chunks % d->stride != 0)

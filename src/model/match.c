@@ -77,8 +77,8 @@ static double scale_for(double x)
     return ldexp(1, exponent < -1000 ? 1000 : -exponent);
 }
 
-/* Changes the scale of column r of a side: multiplies its n rows of the present chunk, and its
- * sums. */
+/* Changes the scale of column r of a side: multiplies the column in the n paired rows so far, and
+ * its sums of products. */
 static void scale_again(struct match *m, struct side *s, uint32_t mode, uint32_t r, uint64_t n,
                         double scale)
 {
@@ -93,9 +93,9 @@ static void scale_again(struct match *m, struct side *s, uint32_t mode, uint32_t
     s->scale[r] = scale;
 }
 
-/* Sets row n of a side to `row` with scaled columns. The first entry that is not zero determines
- * the scale of a column, which brings it to [0.5, 1). A later entry that is much too large changes
- * the scale. */
+/* Sets row n of a side to `row` with scaled columns. The first entry of a column that is not zero
+ * determines its scale, which brings this entry to [0.5, 1). A later entry that is much too large
+ * changes the scale. */
 static void take_row(struct match *m, struct side *s, uint32_t mode, uint64_t n, const double *row)
 {
     double *to = s->paired + n * s->rank;
@@ -140,7 +140,7 @@ static void add_squares(struct side *s, uint64_t n)
         }
 }
 
-/* cross += A' B over n rows. */
+/* cross += A' B, with A and B the n paired rows of the two models. */
 static void add_cross(const struct match *m, uint64_t n, double *cross)
 {
     const uint32_t ra = m->a.rank, rb = m->b.rank;
@@ -240,7 +240,8 @@ static int start_side(struct side *s, uint32_t mode, struct ts_err *err)
     return ts_model_index(s->model, mode, &s->index, err);
 }
 
-/* Reads a skipped mode of one model, only to multiply the weights by its column norms. */
+/* Reads a mode that is not compared, of one model, only to multiply the weights by its column
+ * norms. */
 static int skip_mode(struct match *m, struct side *s, uint32_t mode, struct ts_err *err)
 {
     int rc = start_side(s, mode, err);

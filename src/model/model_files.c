@@ -91,8 +91,9 @@ static enum ts_atomic_kind kind_of_record(int dir, const char *name, int whole)
     return TS_ATOMIC_FOREIGN;
 }
 
-/* Whether the directory has the record of a run, or our mark. A model that a program saves has no
- * record. If the file system has no marks, names and first bytes must suffice. */
+/* Whether the directory has the record of a run, or the mark (an extended attribute) of this
+ * program's output. A model that a program saves has no record. If the file system has no marks,
+ * names and first bytes must suffice. */
 static int has_record(int dir)
 {
     const int saved = errno;
@@ -135,8 +136,8 @@ static enum ts_atomic_kind kind_of_file(int dir, const char *name, int whole)
                (ending != NULL && (strcmp(ending, ".mat") == 0 || strcmp(ending, ".index") == 0));
         right = is_numbers(dir, name);
     }
-    /* Tensor Toolbox, NumPy and SPLATT write such files too. They are ours only if the directory
-     * has the record of a run, or a mark. */
+    /* Tensor Toolbox, NumPy and SPLATT write such files too. This program wrote them only if the
+     * directory has the record of a run, or a mark. */
     if (ours && whole && right && !has_record(dir))
         return TS_ATOMIC_UNMARKED;
     right = whole ? right : ts_atomic_head(dir, name, &byte, 1) >= 0;

@@ -17,7 +17,7 @@
 int ts_model_name_file(struct ts_model *m, const char *name, struct ts_err *err);
 int ts_model_open_file(struct ts_model *m, const char *name, struct ts_err *err);
 
-/* Returns to the start of a mode's file. */
+/* Seeks to the start of a mode's file. */
 int ts_model_again_mode(struct ts_model *m, uint32_t mode, const char *suffix, struct ts_err *err);
 
 /* Reads the next number of a text file. */
@@ -28,8 +28,8 @@ int ts_ktensor_open(struct ts_model *m, struct ts_err *err);
 int ts_npy_open(struct ts_model *m, struct ts_err *err);
 int ts_splatt_open(struct ts_model *m, struct ts_err *err);
 
-/* ts_ktensor_matrix reads the head of a mode in a ktensor file; ts_ktensor_end checks what follows
- * the last mode. */
+/* ts_ktensor_matrix reads the head of a mode in a ktensor file; ts_ktensor_end checks that nothing
+ * follows the last mode. */
 int ts_ktensor_matrix(struct ts_model *m, uint32_t mode, struct ts_err *err);
 int ts_ktensor_end(struct ts_model *m, struct ts_err *err);
 

@@ -18,7 +18,7 @@
 
 /* ---- allocation ---- */
 
-/* Names of tensors that are in use: models of the same tensor share them. */
+/* List of the names that come from tensors and are in use: models of the same tensor share them. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ts_model_names *of_tensors;
 
@@ -146,7 +146,7 @@ static int same_text(const char *a, const char *b)
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
-/* Whether names belong to the tensor. The checksum identifies its labels; names of modes are
+/* Whether names n belong to tensor t. The checksum identifies its labels; names of modes are
  * compared. Names of a dense tensor are never shared, because its checksum does not cover them. */
 static int are_of(const struct ts_model_names *n, const struct ts_tensor *t)
 {

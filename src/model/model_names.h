@@ -46,12 +46,12 @@ struct ts_model_names {
     uint64_t n_labels[TS_MAX_ORDER];
     struct ts_model_tensor tensor;
 
-    /* where labels are read: one of these, which the names own */
+    /* labels are read from one of these, which the names own; the others are NULL */
     struct ts_tensor *from;
     struct ts_labels_file *file;
     const struct ts_model_names_conf *given; /* set while labels of a program are being packed */
     _Atomic uint32_t users;
-    struct ts_model_names *next; /* names of another tensor */
+    struct ts_model_names *next; /* the next names in the list of those that come from tensors */
 };
 
 /* Makes names from a tensor. If the sum of its cells cannot be read, has_sum is 0. */

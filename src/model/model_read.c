@@ -331,8 +331,7 @@ static int begin_mode(struct ts_model *m, uint32_t mode, struct ts_err *err)
     return ts_ktensor_matrix(m, mode, err);
 }
 
-/* Fails because rows were requested out of order: a text cannot be read backwards, and memory has
- * no more rows. */
+/* Fails because the requested rows were read already, or do not exist. */
 static int fail_behind(const struct ts_model *m, uint32_t mode, struct ts_err *err)
 {
     return ts_fail(err, TS_EARG,

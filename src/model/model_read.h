@@ -25,7 +25,7 @@
 #include "format/layout.h"
 #include "model/model_names.h"
 
-/* a Gram matrix and its inverse have 32 MiB each then, and take some seconds to compute */
+/* at this rank a Gram matrix and its inverse have 32 MiB each, and take some seconds to compute */
 #define TS_MAX_RANK 2048u
 
 enum ts_model_kind { TS_MODEL_KTENSOR, TS_MODEL_NPY, TS_MODEL_SPLATT, TS_MODEL_MEMORY };
@@ -88,8 +88,8 @@ void ts_model_close(struct ts_model *m); /* NULL is fine */
 int ts_model_open_again(const struct ts_model *m, enum ts_model_kind first, struct ts_model **ret,
                         struct ts_err *err);
 
-/* A signature of the model: a hash of sizes, beginnings and ends of its files. Models with other
- * numbers have another one. 0: a pipe, or memory. */
+/* A signature of the model: a hash of sizes, beginnings and ends of its files. It tells models with
+ * different numbers apart. 0: the model is a pipe, or in memory. */
 uint64_t ts_model_sign(const struct ts_model *m);
 
 /* Opens a model in memory, which must stay valid until ts_model_close calls `close`. */

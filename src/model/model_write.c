@@ -20,7 +20,7 @@
 
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* bytes of float64 rows that are written at a time */
 #define PIECES      16u                 /* pieces of a chunk that threads format as text */
-/* bytes of labels from which on a note may say that they are a large share */
+/* if labels take more bytes than this, a note may say that they are a large share of the model */
 #define NOTED_BYTES  (UINT64_C(1) << 20)
 #define NUMBER_CHARS 26u /* sign, 17 digits, point, exponent, blank */
 
@@ -174,7 +174,7 @@ static int next_used(struct used_rows *u, struct ts_err *err)
 }
 
 /* Sets o->used to the used indices below `end` that were not taken yet, and *k to their number.
- * They fit, because each of them is a row that is written in this chunk. */
+ * They fit, because each of them is the index of a row in this chunk. */
 static int take_used(struct ts_model_out *o, struct used_rows *u, uint64_t end, uint64_t *k,
                      struct ts_err *err)
 {
@@ -191,7 +191,7 @@ static int take_used(struct ts_model_out *o, struct used_rows *u, uint64_t end, 
 }
 
 /* Moves the k rows of o->rows to their places among the n indices from `row` on, and fills the
- * others with zeros. */
+ * other rows with zeros. */
 static void spread_rows(struct ts_model_out *o, uint64_t row, uint64_t k, uint64_t n)
 {
     const uint32_t rank = o->conf.rank;
@@ -394,8 +394,8 @@ static int put_start_rows(struct ts_model_out *o, const struct ts_factors *start
     return rc == 0 ? put_text(o, to, start->rank, 17, n, err) : rc;
 }
 
-/* Writes the start under another name until it is complete. With a state in the directory, the file
- * then stays even if the run fails. */
+/* Writes the file with the start of the run, under another name until it is complete. If the
+ * directory has a state, the complete file stays even if the run fails. */
 static int write_start(struct ts_model_out *o, const struct ts_factors *start, const double *weight,
                        struct ts_err *err)
 {
@@ -549,7 +549,7 @@ static void close_rows(void *from)
     free(u);
 }
 
-/* note: set if labels cannot be read, or take much space. */
+/* Writes the file `labels`. Sets *note if labels cannot be read, or take much space. */
 static int write_labels(struct ts_model_out *o, struct ts_err *note, struct ts_err *err)
 {
     const uint64_t factors = o->bytes;

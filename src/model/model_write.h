@@ -76,12 +76,13 @@ int ts_model_formats(const char *list, unsigned *ret, struct ts_err *err);
  * not change results or states. */
 int ts_model_place(const struct ts_model_conf *conf, struct ts_err *err);
 
-/* Checks what can be checked before the work starts, and creates DIR.partial. */
+/* Checks conf, DIR and disk space before the work starts, and creates DIR.partial. */
 int ts_model_begin(const struct ts_model_conf *conf, struct ts_model_out **ret, struct ts_err *err);
 
 /* Writes factors, and gives them the name DIR. norm: order x rank column norms, by which columns
  * are divided; `weight` has `rank` weights for columns of norm 1. norm NULL: columns stay as they
- * are. warn->code is not 0 if something failed after that, or for a note about labels. */
+ * are. warn->code is not 0 if something failed after DIR had its name, or for a note about
+ * labels. */
 int ts_model_write(struct ts_model_out *out, ts_get_rows_fn *get_rows, void *from,
                    const double *weight, const double *norm, struct ts_err *warn,
                    struct ts_err *err);

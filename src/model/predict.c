@@ -55,7 +55,7 @@ static inline __attribute__((always_inline)) void load(const char *row, uint32_t
         *ret = *(const vec_f64 *)(row + column * sizeof(double));
 }
 
-/* lane += the terms of n x LANES columns; n is a constant. */
+/* lane += the terms of n x LANES columns of a cell's rows, from `column` on; n is a constant. */
 static inline __attribute__((always_inline)) void add_terms(const struct ts_kruskal *k,
                                                             const struct cell *c, uint32_t column,
                                                             uint32_t n, int single, vec *lane)
@@ -72,7 +72,7 @@ static inline __attribute__((always_inline)) void add_terms(const struct ts_krus
         *lane += term[v];
 }
 
-/* Adds the terms of the last columns, fewer than LANES. */
+/* Adds the terms of the last columns of a cell's rows, fewer than LANES. */
 static void add_last(const struct ts_kruskal *k, const struct cell *c, uint32_t column, int single,
                      vec *lane)
 {
