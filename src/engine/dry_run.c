@@ -11,8 +11,8 @@ static int judges_apart(const struct ts_spec *c)
     return c->observed || c->loss != TS_GCP_NONE || (c->held && !c->poisson);
 }
 
-/* Counts the shards of a mode: their bytes in memory, by the device that keeps or reads them, and
- * the bytes that a sweep reads. */
+/* Counts the shards of a mode: their bytes in memory, the bytes that a sweep sends to each device,
+ * and those that it reads from disk. */
 static void count_mode(const struct ts_engine *e, const struct ts_spec *spec,
                        const struct ts_feed_deal *deal, uint32_t m, struct ts_dry_run *p)
 {
@@ -43,7 +43,7 @@ static void count_mode(const struct ts_engine *e, const struct ts_spec *spec,
     }
 }
 
-/* Number of passes over the cells in a sweep. */
+/* Returns the number of passes over the cells of a dense tensor in a sweep. */
 static uint32_t count_passes(const struct ts_engine *e, const struct ts_spec *spec,
                              const struct ts_dry_run *p)
 {
@@ -52,13 +52,15 @@ static uint32_t count_passes(const struct ts_engine *e, const struct ts_spec *sp
     const uint32_t groups = e->backend->groups(e->be);
     const int shared = p->n_devices > 0 ? p->device[0].shared_bytes > 0 : e->memory.spare_bytes > 0;
     const uint32_t judging = judges_apart(spec) ? 1 : 0;
-    if (groups > 1) /* nothing is kept from one mode to the next */
+    if (groups >
+        1) /* groups of columns: each needs its own passes, and keeps nothing from one mode to the next */
         return (e->tensor->order - (uint32_t)__builtin_popcount(skipped)) * groups + judging;
     return ts_dense_passes(d, (shared && groups == 0) || d->n_outer == 1, skipped) + judging;
 }
 
-/* Counts the slabs of a dense tensor, which are the same for all modes. Cells that GPUs keep are
- * not sent again. Of the other cells, each GPU gets about the same share. */
+/* Counts the slabs of a dense tensor (the parts in which it is read), which are the same for all
+ * modes. Cells that GPUs keep are not sent again. Each GPU gets about the same number of the other
+ * cells. */
 static void count_slabs(const struct ts_engine *e, const struct ts_spec *spec,
                         const struct ts_feed_deal *deal, struct ts_dry_run *p)
 {

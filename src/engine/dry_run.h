@@ -6,7 +6,7 @@
  * are known.
  *
  *   owner    the caller owns the struct
- *   units    bytes; a sweep is a later one, because the first one reads more
+ *   units    bytes; those of a sweep are not those of the first sweep, which reads more
  *   threads  pure
  */
 #ifndef TS_ENGINE_DRY_RUN_H
@@ -18,14 +18,14 @@ struct ts_dry_run {
     uint64_t whole_bytes;    /* bytes of all shards on disk */
     uint64_t packed_bytes;   /* bytes on disk of the shards that this process reads */
     uint64_t shard_bytes;    /* bytes of all shards in memory */
-    uint64_t passing_bytes;  /* bytes in memory of shards that no GPU keeps */
+    uint64_t passing_bytes;  /* bytes in memory of the shards that no GPU keeps */
     uint64_t resident_bytes; /* the part of passing_bytes that stays in memory */
     uint64_t slot_bytes, n_slots;
-    uint64_t disk_bytes; /* read from disk in a later sweep */
+    uint64_t disk_bytes; /* bytes read from disk in a sweep after the first */
 
     uint32_t n_devices; /* number of GPUs; 0: CPU */
     struct ts_device_memory device[TS_MAX_DEVICES];
-    uint64_t link_bytes[TS_MAX_DEVICES]; /* sent to a device in a later sweep */
+    uint64_t link_bytes[TS_MAX_DEVICES]; /* bytes sent to each device in a sweep after the first */
 
     /* Host memory of the run, without the program and the GPU libraries. */
     uint64_t host_bytes;

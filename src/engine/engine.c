@@ -17,7 +17,7 @@
 #include "stream/comm.h"
 
 #define MAX_CHECKERS 16u
-/* threads that mostly wait: of the reader, of the trace, and those that watch and write */
+/* threads that mostly wait: the reader of shards, the trace, and those that watch or write files */
 #define WAITING 8u
 
 /* Fails if drivers and libraries of GPUs leave no part of the budget for shards. */
@@ -34,7 +34,7 @@ static int check_libraries(const struct ts_engine *e, struct ts_err *err)
 
 /* Subtracts from the budget the memory that drivers and libraries of the GPUs took since `before`.
  * It is known only now: some 0.2 GiB and more for each GPU. The backend's own buffers were counted
- * before. other_bytes includes the method's memory, which is not allocated yet. */
+ * before. m->other_bytes includes memory of the method, which is not allocated yet. */
 static int take_libraries(struct ts_engine *e, uint64_t before, struct ts_err *err)
 {
     struct ts_engine_memory *m = &e->memory;
@@ -49,8 +49,8 @@ static int take_libraries(struct ts_engine *e, uint64_t before, struct ts_err *e
 }
 
 /* Chooses the budget of a sample so that the same share of its shards stays in memory as of the
- * whole tensor; a larger budget keeps more. A sample is small, so its slots are small too: half of
- * what does not stay. */
+ * whole tensor; a larger budget keeps more. A sample is small, so it gets few slots (buffers for
+ * shards that do not stay): half as many as these shards. */
 static int sample_budget(const struct ts_engine_conf *conf, struct ts_feed_conf *fc,
                          struct ts_engine *e, struct ts_err *err)
 {
@@ -168,10 +168,10 @@ static uint32_t highest_rank(const struct ts_engine_conf *conf)
     return ret;
 }
 
-/* Cost of a parallel region of this run, relative to a plain product. With observed cells, a
- * nonzero also adds to a Gram matrix. A Poisson model has ten rounds in a region, and other losses
- * about as many logarithms, samples and steps. On one core, sweeps took 2.8, 16 and 24 times as
- * long as those of least squares (rank 16, 90,730 nonzeros, four modes). */
+/* Returns the cost of a parallel region of this run, relative to that of an MTTKRP. With observed
+ * cells, a nonzero also adds to a Gram matrix. A Poisson model has ten rounds in a region, and
+ * other losses about as many logarithms, samples and steps. On one core, sweeps took 2.8, 16 and 24
+ * times as long as those of least squares (rank 16, 90,730 nonzeros, four modes). */
 static double products(const struct ts_engine_conf *conf, const struct ts_tensor *t)
 {
     const struct ts_spec *spec = ts_spec_of(conf->spec);
@@ -190,7 +190,7 @@ static uint64_t region_adds(const struct ts_engine_conf *conf, const struct ts_t
 
 /* Chooses the number of threads. If the user does not set it, it is the number that the pass over
  * one mode keeps busy. OpenMP ends the program if it cannot start its threads. So this checks that
- * it can, in addition to the threads of the feed, which start first. */
+ * these threads can start, in addition to those of the feed, which start first. */
 static int choose_threads(const struct ts_engine_conf *conf, const struct ts_tensor *t,
                           uint32_t *ret, struct ts_err *err)
 {
@@ -234,8 +234,8 @@ static int plan_several(const struct ts_engine_conf *conf, const struct ts_engin
                    : rc;
 }
 
-/* Bytes of factors that the caller holds, plus those of a pass that evaluates models at the
- * cells. */
+/* Returns the bytes of factors that the caller holds, plus the bytes for a pass that evaluates
+ * models at the cells. */
 static uint64_t own_bytes(const struct ts_engine_conf *conf, const struct ts_engine *e)
 {
     return conf->own_bytes +
@@ -244,8 +244,8 @@ static uint64_t own_bytes(const struct ts_engine_conf *conf, const struct ts_eng
                 : 0);
 }
 
-/* Plans the memory of as many models side by side as possible. If nothing has to be read twice for
- * fewer models, takes the number that is computed fastest. */
+/* Plans the memory of as many models side by side as possible. If all shards stay in memory for
+ * fewer models, takes the number that the backend computes fastest. */
 static int plan_memory(const struct ts_engine_conf *conf, struct ts_backend_conf *bc,
                        struct ts_engine *e, struct ts_err *err)
 {

@@ -27,21 +27,22 @@ struct ts_engine_conf {
     uint32_t n_models;     /* models to be computed side by side; 0: one */
     const uint32_t *ranks; /* ranks of the n_models models, instead of `rank`; lent for the call */
     int precision;         /* enum ts_precision */
-    uint64_t host_bytes;   /* --host-memory; 0: what is free, less a reserve */
+    uint64_t host_bytes;   /* --host-memory; 0: the free memory, less a reserve */
     struct ts_processor processor;
     const struct ts_spec *spec; /* NULL: least squares of all cells */
     /* cells of a dense tensor may be unknown (NaN), even without `observed` */
     int unknown;
-    /* runs are accelerated (cpd/solver/accelerate.h), which needs memory for second factors */
+    /* runs are accelerated (cpd/solver/accelerate.h), which needs memory for a second copy of
+     * factors */
     int accelerate;
     uint32_t n_named;     /* the highest mode that the user named by its number, from 1; 0: none */
     struct ts_comm *comm; /* ranks that compute a part each; NULL: this process alone */
     /* bytes of factors that the command holds itself; they count like the backend's */
     uint64_t own_bytes;
     int copy;      /* 1: keep a copy of the state, if there is memory for it */
-    int only_mode; /* -1, or the only mode that the feed serves */
-    int products;  /* only products are needed, and no rows are solved */
-    /* bits of enum ts_capability that are needed besides those for the constraints */
+    int only_mode; /* -1, or the only mode whose shards the feed reads */
+    int products;  /* only MTTKRPs are needed, and no rows are solved */
+    /* bits of enum ts_capability: what the backend must support besides the constraints */
     uint32_t needs;
     /* Called with the number of nonzeros of each finished shard, from any thread; or NULL. */
     void (*done)(void *ctx, uint64_t nnz);

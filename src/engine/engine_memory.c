@@ -63,8 +63,8 @@ static uint64_t default_budget(const struct ts_engine_memory *m)
     return left > 2 * reserve ? left - reserve : left / 2;
 }
 
-/* The memory that remains if all shards stay in memory, at most what the backend can use. The
- * budget may be larger than the free memory, as long as shards do not fill it. */
+/* Returns the memory that remains if all shards stay in memory, at most what the backend can use.
+ * The budget may be larger than the free memory, as long as shards do not fill it. */
 static uint64_t spare(const struct ts_backend *backend, const struct ts_backend_conf *bc,
                       const struct ts_engine_memory *m)
 {
@@ -74,7 +74,8 @@ static uint64_t spare(const struct ts_backend *backend, const struct ts_backend_
     const uint64_t left = m->feed_bytes > shards ? m->feed_bytes - shards : 0;
     const uint64_t most = m->free_bytes > taken ? (m->free_bytes - taken) / 8 * 7 : 0;
     const uint64_t there = left < most ? left : most;
-    /* here the memory saves whole passes, so it is taken first; otherwise it only saves decoding */
+    /* for a dense tensor this memory saves whole passes, so it is taken before that of slabs; for
+     * shards it only saves decoding */
     if (bc->tensor->dense != NULL)
         return wish <= m->feed_bytes / 2 && wish < m->free_bytes / 2 ? wish : 0;
     return there < wish ? there : wish;
@@ -90,7 +91,7 @@ static uint32_t rank_of(const struct ts_backend_conf *bc, uint32_t k)
     return bc->n_models > 0 ? bc->ranks[k] : bc->rank;
 }
 
-/* Memory of the factors of one model of this rank. */
+/* Returns the bytes of the factors of one model of this rank. */
 static uint64_t alone_bytes(const struct ts_backend *backend, const struct ts_backend_conf *bc,
                             const struct ts_engine_memory_conf *conf, uint32_t rank)
 {

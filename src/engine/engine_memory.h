@@ -2,7 +2,7 @@
 /* engine_memory.h - divides the memory of a run into its parts. `tstream cp` and `tstream plan` use
  * the same numbers.
  *
- * Factors are not part of the budget (--host-memory). Other large parts of a run are. The rest of
+ * Factors are not part of the budget (--host-memory). Other large arrays of a run are. The rest of
  * the budget is for the feed: shards that stay, and slots for the others (stream/feed/residency.h).
  * With several models side by side, the factors of the largest model are outside of the budget. The
  * factors of the others are inside, and take at most half of it. So several models take no more
@@ -19,7 +19,7 @@
 #include "stream/backend.h"
 
 struct ts_engine_memory {
-    /* memory of the machine that this process may use: all of it, and what is free */
+    /* memory of the machine that this process may use: in total, and free now */
     uint64_t total_bytes, free_bytes;
     uint64_t factor_bytes; /* factor matrices in main memory; 0 if GPUs hold them */
     /* the part of factor_bytes that is in the budget: factors of further models */
@@ -39,9 +39,9 @@ struct ts_engine_memory {
 struct ts_engine_memory_conf {
     uint64_t host_bytes; /* the budget; 0: the free memory less a reserve */
     uint64_t own_bytes;  /* bytes of factors that the command holds itself */
-    /* runs keep the factors of the previous sweep, and their states have them, too */
+    /* 1: runs keep the factors of the previous sweep, and their states contain them */
     int accelerate;
-    /* a copy of the state is wanted; it is made if it fits into an eighth of the budget */
+    /* 1: a copy of the state is wanted; it is made if it fits into an eighth of the budget */
     int copy;
     const struct ts_spec *spec; /* NULL: least squares of all cells */
 };

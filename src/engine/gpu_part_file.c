@@ -36,8 +36,8 @@ static int is_ours(const struct ts_gpu_note_section *n)
            memchr(n->note.abi, '\0', sizeof n->note.abi) != NULL;
 }
 
-/* Searches our note in n bytes of notes, which begin at byte `there` of the file. Returns whether
- * it was found. */
+/* Searches the note of a GPU part in n bytes of ELF notes, which begin at byte `there` of the file.
+ * Returns whether it was found. */
 static int find_note(struct part_file *f, const unsigned char *notes, size_t n, uint64_t there)
 {
     uint32_t head[3];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpu_part_find.h - finds the GPU part, struct ts_gpu_part, for the engine and the programs.
+/* gpu_part_find.h - finds the GPU part (struct ts_gpu_part: all code for CUDA devices), for the
+ * engine and the programs.
  *
  * It is linked in, or the first call opens a shared object (gpu_part_open.h).
  *

@@ -107,7 +107,8 @@ static const char *find_nccl(const char *path)
 
 /* ---- loading the file ---- */
 
-/* Loads the file and gets its table. `path` has no links, and other users cannot write there. */
+/* Loads the file and gets its table of functions. `path` has no links, and other users cannot write
+ * there. */
 static int load(const char *path, const struct ts_gpu_part **ret, struct ts_err *err)
 {
     static struct ts_gpu_calls given;

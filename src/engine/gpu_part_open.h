@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpu_part_open.h - opens the GPU part if it is a shared object, libtstream-cuda.so.
+/* gpu_part_open.h - opens the GPU part (all code for CUDA devices) if it is a shared object,
+ * libtstream-cuda.so.
  *
  * It is searched for in the directory of the file that contains this code, a program or libtstream.
  * For the Python package, that is also the directory of the package tstream-cuda13. The last place

@@ -52,7 +52,7 @@ static int check_text(const char *path, const char *text, size_t n, int *sealed,
     return ts_run_options_check(path, options, n - HEAD_BYTES, 1, err);
 }
 
-/* Checks the options that every run of several models records. */
+/* Checks that the options are there that every run of several models records. */
 static int check_said(const char *path, const struct ts_state *options, struct ts_err *err)
 {
     static const char *const must[] = { "tensor", "rank", "seed", "init", "checksum" };

@@ -42,11 +42,11 @@ void ts_models_run_close(struct ts_models_run *r); /* r may be all zero */
 int ts_models_dir_open(const char *path, int force, const struct ts_models_run *from, int resumable,
                        struct ts_atomic_dir **ret, struct ts_err *err);
 
-/* Checks that the directory of the resumed run is still the one from which it was read. r NULL: no
- * run is resumed. */
+/* Checks that the directory of the resumed run is still the one from which models.run was read. r
+ * NULL: no run is resumed. */
 int ts_models_run_check_place(const struct ts_models_run *r, struct ts_err *err);
 
-/* Writes the file into that directory: `bytes` of options, as in a state. */
+/* Writes models.run into the directory `dir`: `bytes` bytes of options, as in a state. */
 int ts_models_run_write(const struct ts_atomic_dir *dir, const char *options, uint64_t bytes,
                         uint64_t tensor_hash, struct ts_err *err);
 

@@ -91,7 +91,7 @@ typedef int ts_models_open_fn(void *ctx, uint32_t row, struct ts_model **ret, st
 int ts_models_table_match(struct ts_models_table *m, ts_models_open_fn *open, void *ctx,
                           uint32_t threads, const volatile sig_atomic_t *stop, struct ts_err *err);
 
-/* What the files say about the run: program, tensor and options. */
+/* What the written files say about the run: program, tensor and options. */
 struct ts_models_writer {
     const char *version, *commit, *tensor;
     const struct ts_opt *opts; /* the options, with the names of tstream cp */

@@ -152,8 +152,8 @@ static int choose_first(const struct ts_gpu_part *gpu, const char *asked, uint32
     return rc;
 }
 
-/* Sets conf->device, or fails with the reason why there is no GPU. *there := the result of `count`
- * of the GPU part. */
+/* Sets conf->device, or fails with the reason why there is no GPU. *there := the number of GPUs, or
+ * a number below 1. */
 static int choose_gpus(const char *asked, const struct wanted *w, const struct ts_backend **ret,
                        struct ts_backend_conf *conf, int *there, struct ts_err *err)
 {

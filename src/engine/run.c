@@ -233,7 +233,7 @@ static void take_sweep(void *ctx, const struct ts_solver_sweep *s)
     (void)tell(run, &(struct ts_run_event){ .kind = TS_RUN_SWEEP, .sweep = s }, NULL);
 }
 
-/* Sets the members of the conf that the run determines. */
+/* Sets the members of the solver's conf that the run determines. */
 static void complete_method(struct ts_run *run)
 {
     const struct ts_engine *e = run->conf.engine;
@@ -267,7 +267,7 @@ static void close_run(struct ts_run *run, const char *state, const char *sentenc
     run->solver = NULL;
     ts_checkpoint_free(run->checkpoint);
     run->checkpoint = NULL;
-    /* first, because the thread could write the file again into a directory that is being
+    /* first, because the thread of status.json could write it again into a directory that is being
      * cleared */
     ts_run_status_remove(&run->status);
     ts_model_end(run->out);
@@ -373,7 +373,7 @@ int ts_run_end(struct ts_run *run, int rc, struct ts_err *err)
     (void)tell(run, &(struct ts_run_event){ .kind = TS_RUN_OVER, .rc = rc }, err);
     if (rc == 0)
         rc = ts_solver_result(run->solver, &result, err);
-    ts_solver_free(run->solver); /* saves data that the checkpoint keeps */
+    ts_solver_free(run->solver); /* hands its data for the state at the end to the checkpoint */
     run->solver = NULL;
     if (rc == 0) {
         note_dead(run, &result);

@@ -35,7 +35,7 @@ struct ts_run_outcome {
     struct ts_solver_result *result;
     int saved;            /* a later run can resume from the state of `sweep` and `mode` */
     uint32_t sweep, mode; /* sweep from 1, mode from 0 */
-    const char *partial;  /* the directory of that state; NULL: the run writes nothing */
+    const char *partial;  /* the directory of this state; NULL: the run writes nothing */
     uint64_t total_ns;
     int started; /* TS_RUN_STARTED came before this event */
 };
@@ -116,9 +116,9 @@ struct ts_run {
     struct ts_run_record record;
     struct ts_run_status status;
     char *partial;                  /* the directory of status.json */
-    int has_status;                 /* status.json describes this model */
-    int saves_start;                /* the start is written when it has been computed */
-    int started;                    /* the listener got TS_RUN_STARTED */
+    int has_status;                 /* 1: status.json describes this model */
+    int saves_start;                /* 1: the start is written when it has been computed */
+    int started;                    /* 1: the listener got TS_RUN_STARTED */
     uint32_t next_sweep, next_mode; /* the sweep (from 1) and mode (from 0) that come next */
     uint64_t start_ns, sweeps_ns;   /* sweeps_ns: time of the sweeps so far */
 };
@@ -135,8 +135,8 @@ static inline int ts_run_is_under_way(const struct ts_run *run)
 /* Computes all sweeps of a run that shares no pass with others. */
 int ts_run_alone(struct ts_run *run, struct ts_err *err);
 
-/* Ends the run. rc: its result so far; with 0 its files are written. The run holds nothing
- * afterwards. */
+/* Ends the run. rc: 0 or the error of the run so far; with 0 its files are written. The run holds
+ * nothing afterwards. */
 int ts_run_end(struct ts_run *run, int rc, struct ts_err *err);
 
 /* Whether the run has a state on disk. */

@@ -17,7 +17,7 @@ static uint64_t left_bytes(const struct ts_engine *e)
     return all > taken ? all - taken : 1;
 }
 
-/* Computes the fit of a copy of the model. */
+/* Computes the fit of `copy`, the result's factors in host memory, from which `model` reads. */
 static int fit_of(const struct ts_engine *e, const struct ts_solver_conf *conf,
                   struct ts_solver_result *result, const struct ts_kruskal *copy,
                   struct ts_model *model, struct ts_err *err)

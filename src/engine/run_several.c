@@ -82,7 +82,8 @@ static int is_under_way(const struct ts_run_several *s, uint32_t k)
     return s->run[k] != NULL && ts_run_is_under_way(s->run[k]);
 }
 
-/* The first unfinished model of those side by side becomes the lead. */
+/* Makes the first unfinished model of those side by side the leading one, which status.json
+ * describes. */
 static void choose_lead(struct ts_run_several *s)
 {
     uint32_t first = 0, n = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* run_several.h - several models of a tensor, computed side by side until all are done.
  *
- * The table has a row for each model. The rows that are not done come next. As many of them as the
- * engine has memory for share their passes (cpd/solver/solver_group.h). The engine stays open for
- * models of the same ranks, so that shards in its memory stay there. The first unfinished model of
- * those side by side leads: progress and status.json describe it.
+ * The table has a row for each model. The models of rows that are not done come next. As many of
+ * them as the engine has memory for share their passes (cpd/solver/solver_group.h). The engine
+ * stays open for models of the same ranks, so that shards in its memory stay there. The first
+ * unfinished model of those side by side leads: progress and status.json describe it.
  *
  * A front end opens engines, and begins and ends each run (engine/run.h).
  *
@@ -28,13 +28,13 @@
 struct ts_run_several_front {
     void (*chosen)(void *ctx); /* called after the choice of the next models; or NULL */
     /* Closes the open engine, and opens one for as many models of these ranks as possible, the
-     * first ones. Sets *room to their number. */
+     * first ones. Sets *room to the number of these models. */
     int (*open)(void *ctx, const uint32_t *ranks, uint32_t n, uint32_t *room, struct ts_err *err);
     int (*begin)(void *ctx, uint32_t k, struct ts_run **ret, struct ts_err *err);
     /* Model k has made all its sweeps (rc 0), or ends early because of the error rc. Must call
      * ts_run_end, and mark the row as done if the model succeeded. */
     int (*end)(void *ctx, uint32_t k, int rc, struct ts_err *err);
-    /* model k leads from now on; at_once: as in ts_run_lead */
+    /* model k leads (see above) from now on; at_once: as in ts_run_lead */
     void (*lead)(void *ctx, uint32_t k, uint32_t at_once);
     /* All models under way end early because of the error rc. saved: one of them has a state on
      * disk. */

@@ -29,11 +29,11 @@ struct ts_run_given {
 };
 
 struct ts_run_start_conf {
-    /* the start of the run, without a model: the backend does not matter */
+    /* how the run starts, without `model`; members of the backend do not matter */
     struct ts_init_conf init;
     const struct ts_resume *from; /* the run to be resumed; NULL: the run begins anew */
-    int stays; /* files are written to the directory from which `from` was read */
-    int save;  /* the start is to be written */
+    int stays; /* 1: files are written to the directory from which `from` was read */
+    int save;  /* 1: the start is to be written */
     struct ts_run_given given;
 };
 

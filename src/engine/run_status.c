@@ -58,7 +58,7 @@ static void put_sweeps(struct ts_json *j, const struct ts_run_status *s)
     ts_json_close(j);
 }
 
-/* Writes all members. The caller holds the lock. */
+/* Writes all members of status.json. The caller holds the lock. */
 static void put_all(struct ts_json *j, const struct ts_run_status *s)
 {
     struct ts_run_figures f = { 0 };

@@ -28,7 +28,7 @@
 struct ts_run_figures {
     uint64_t done, total; /* nonzeros computed so far, and in the whole sweep */
     double per_s;
-    int known;            /* left_ns and run_left_ns are set */
+    int known;            /* 1: left_ns and run_left_ns are set */
     uint64_t left_ns;     /* estimated time to the end of the sweep */
     uint64_t run_left_ns; /* estimated time to the end of the run, if it makes all sweeps */
 };
@@ -57,7 +57,7 @@ struct ts_run_status {
     pthread_cond_t wake;
     int writes, ends;     /* writes: the thread was started; ends: it must end */
     const char *state;    /* "running", ... */
-    int told;             /* the last text was written, which says how the run ended */
+    int told;             /* 1: the last text was written, which says how the run ended */
     const char *sentence; /* the message of the failure, or NULL */
     char *tensor_path;
     time_t start, saved;  /* saved: time of the last state; 0: there is none */
