@@ -50,8 +50,8 @@ int ts_api_end(struct ts_api *a, int rc, ts_error *err);
 int ts_api_conf(void *to, size_t room, const void *from, struct ts_err *err);
 #define TS_API_CONF(to, from, err) ts_api_conf(to, sizeof *(to), from, err)
 
-/* Copies a result to the caller's struct, which may be of an older or newer version: as many
- * members as fit. ret may be NULL. */
+/* Copies a result to the caller's struct, which may be of an older or newer version: only the
+ * members that this struct has. ret may be NULL. */
 void ts_api_result(void *ret, const void *from, size_t room);
 
 /* A condition that makes a request impossible, and its message. */
@@ -65,7 +65,7 @@ int ts_api_rules(const struct ts_api_rule *rule, struct ts_err *err);
 #define TS_API_REFUSE(err, ...) \
     ts_api_rules((const struct ts_api_rule[]){ __VA_ARGS__, { 0, NULL } }, err)
 
-/* Calls `note` with the warning, unless warn->code is 0 or `note` is NULL. */
+/* Calls the caller's function `note` with the warning, unless warn->code is 0 or `note` is NULL. */
 void ts_api_note(const struct ts_api *a, ts_note_fn *note, void *ctx, const struct ts_err *warn);
 
 /* Whether a decomposition can have this shape: TS_EARG if not. */

@@ -598,8 +598,8 @@ ts_builder *ts_builder_append(const ts_build_conf *conf, ts_error *err)
     return b;
 }
 
-/* Adds n nonzeros: by rows, or as one column for each mode. weighted: the caller uses a function
- * for weights, even if weight is NULL. */
+/* Adds n nonzeros, whose indices are `rows` or one `column` for each mode. weighted: the caller
+ * uses a function for weights, even if `weight` is NULL. */
 static int add(ts_builder *b, uint64_t n, const uint64_t *rows, const uint64_t *const *column,
                const double *value, const double *weight, int weighted, ts_error *err)
 {

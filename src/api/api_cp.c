@@ -19,7 +19,7 @@
 
 /* ---- progress ---- */
 
-/* Sets the mode that comes next. */
+/* Sets the sweep and mode that are computed next, for ts_session_progress. */
 static void set_place(struct ts_session *s, uint32_t sweep, uint32_t mode)
 {
     atomic_store(&s->sweep, sweep);
@@ -119,7 +119,7 @@ static void give_figures(void *ctx, struct ts_run_figures *ret)
 
 /* ---- the start ---- */
 
-/* *ret := whether the held rows are those of the tensor's used slices, so that they can be read
+/* *ret := whether k has exactly the rows of the tensor's used slices, so that they can be read
  * unchanged. */
 static int same_rows(const struct ts_tensor *t, const struct ts_kruskal *k, int *ret,
                      struct ts_err *err)
@@ -151,7 +151,7 @@ static int open_start(const struct ts_api_run *c, struct ts_model **ret, struct 
     return rc == 0 ? ts_kruskal_model(c->conf.start, !same, ret, err) : rc;
 }
 
-/* Opens the given start: the function `open` of struct ts_run_given. */
+/* Opens the given start (the function `open` of struct ts_run_given). */
 static int open_given(void *ctx, const struct ts_resume *from, struct ts_model **ret,
                       struct ts_err *err)
 {
@@ -174,7 +174,7 @@ static double share_of(const char *text)
     return end == text ? NAN : *end == '%' ? x / 100 : x;
 }
 
-/* TS_EARG if a Poisson model has other rounds than its state. */
+/* TS_EARG if a Poisson model's number of rounds (`inner`) differs from that of its state. */
 static int check_inner(const struct ts_api_run *c, struct ts_err *err)
 {
     const char *inner = ts_state_option(ts_state_get(c->from.file), "inner");
@@ -198,7 +198,7 @@ static int open_state(struct ts_api_run *c, const struct ts_tensor *t, struct ts
                                       err);
     if (rc == TS_EARG && c->conf.resume == TS_RESUME_IF_ANY)
         return 0;
-    /* one damaged state does not end the run of all models */
+    /* the damaged state of one model does not end the run of all models */
     if (rc < 0 && rc != TS_ENOMEM && c->place != NULL) {
         struct ts_err warn;
         ts_fail(&warn, TS_EFORMAT, "%s; the model is computed from its start", err->text);
@@ -323,7 +323,8 @@ static void tell_state(const struct ts_run_outcome *o, struct ts_err *err)
 
 /* ---- a run ---- */
 
-/* Whether the written files have the rows of a decomposition in memory, as numbers. */
+/* Whether the result is written as .npy files with the same rows that a decomposition in memory
+ * has. */
 static int can_load(const struct ts_api_run *c)
 {
     const struct ts_tensor *t = c->session->engine->tensor;

@@ -4,8 +4,8 @@
 
 #include "api/api_run.h"
 
-/* Copies rows into the precision of another factor. The numbers had that precision before they were
- * written as text. */
+/* Copies the rows of a mode to `to`, in its precision. The numbers had that precision before they
+ * were written as text. */
 static void copy_rows(const struct ts_kruskal *from, struct ts_kruskal *to, uint32_t mode,
                       double *row)
 {

@@ -171,7 +171,7 @@ uint64_t ts_api_every_ns(const ts_cp_conf *conf)
                          : 1 + (uint64_t)(SECOND_NS * fmin(every_s, MOST_SECONDS));
 }
 
-/* Whether a state records the option, because its value matters. */
+/* Whether a state records the option: only if the run uses it. */
 static int is_said(const struct row *row, const struct args *a, int several)
 {
     const void *at = (const char *)a + row->opt.at;

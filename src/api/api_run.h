@@ -31,8 +31,8 @@ struct ts_api_run {
     uint32_t number; /* number of this model */
     /* for one of several models that are written; otherwise NULL */
     const struct ts_run_place *place;
-    int timed_out; /* max_seconds have passed */
-    int enough;    /* the caller's sweep function wants no more sweeps */
+    int timed_out; /* 1: max_seconds have passed */
+    int enough;    /* 1: the caller's sweep function wants no more sweeps */
 
     struct ts_resume from; /* file NULL: the run begins anew */
     struct ts_spec spec;
@@ -65,8 +65,8 @@ int ts_api_run_allowed(struct ts_api_run *r, struct ts_err *err);
  * the conf of the session. */
 int ts_api_run_check(struct ts_api_run *r, const struct ts_tensor *t, struct ts_err *err);
 
-/* Reads a written model of this tensor, with the rows and precision of one in memory. npy: maps its
- * .npy files, which must have these rows and precision. */
+/* Reads a written model of this tensor, with the rows and precision that a run's model in memory
+ * has. npy: maps its .npy files, which must have these rows and this precision. */
 int ts_api_run_load(const struct ts_tensor *t, const char *dir, int npy,
                     enum ts_precision precision, const volatile int *stop, struct ts_kruskal **ret,
                     struct ts_err *err);
@@ -75,9 +75,9 @@ int ts_api_run_load(const struct ts_tensor *t, const char *dir, int npy,
  * ts_api_run_close is allowed. */
 int ts_api_run_begin(struct ts_api_run *r, struct ts_err *err);
 
-/* Ends a run. rc: its result so far. If it is 0, *ret gets the model, which is written on request.
- * Otherwise, or if this fails, the message names the state that is kept. After such a failure the
- * session is of no use. */
+/* Ends a run. rc: 0 or the error of the run so far. If it is 0, *ret gets the model, which is
+ * written on request. Otherwise, or if this fails, the message names the state that is kept. After
+ * such a failure the session is of no use. */
 int ts_api_run_end(struct ts_api_run *r, int rc, struct ts_kruskal **ret, ts_cp_result *result,
                    struct ts_err *err);
 
@@ -91,7 +91,7 @@ struct ts_api_timer {
     pthread_cond_t ended;
     volatile int *stop;
     uint64_t until_ns;
-    int running, over; /* over: the runs have ended, so nothing has to be stopped */
+    int running, over; /* over: 1 if the runs have ended, so that nothing has to be stopped */
     int rang;
 };
 

@@ -29,7 +29,7 @@ static int wants_slices(const ts_cpd_score_conf *c)
            c->slice_model != NULL || c->slice_rmse != NULL || c->slice_mae != NULL;
 }
 
-/* The mean, from a sum over nonzeros; NaN if none of them counts. */
+/* Returns the mean, from a sum over nonzeros; NaN if the sum of weights is 0. */
 static double mean_of(const struct ts_score_sums *x, double sum)
 {
     return x->weight > 0 ? sum / x->weight : NAN;
@@ -55,7 +55,7 @@ static void put_slices(const ts_cpd_score_conf *c, const struct ts_score *s)
     }
 }
 
-/* Converts rows of the tensor to indices of its input. */
+/* Copies the largest residuals to the caller's arrays, with the rows as indices of the input. */
 static int put_top(const ts_cpd_score_conf *c, const ts_tensor *t, const struct ts_score *s,
                    struct ts_err *err)
 {

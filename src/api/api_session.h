@@ -20,7 +20,7 @@ struct ts_session {
     struct ts_trace *trace;   /* NULL: there is no trace */
     volatile int own_stop;    /* used as stop flag if the caller has none */
     volatile int *stop;
-    int ended; /* the session has failed, or was stopped */
+    int ended; /* 1: the session has failed, or was stopped */
     _Atomic(struct ts_session *)
         told; /* for one of several models: a session that also gets progress within a sweep */
 

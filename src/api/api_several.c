@@ -149,7 +149,7 @@ static char *path_of(const struct several *s, uint32_t row, struct ts_err *err)
     return NULL;
 }
 
-/* Returns the settings of one model. */
+/* Returns the settings of the model in a row of the table. */
 static ts_cp_conf conf_of(const struct several *s, uint32_t row)
 {
     ts_cp_conf own = s->run;
@@ -161,7 +161,7 @@ static ts_cp_conf conf_of(const struct several *s, uint32_t row)
     return own;
 }
 
-/* Returns some given start: only whether there is one is reported. */
+/* Returns one of the given starts, or NULL: options only record whether a start is given. */
 static const ts_cpd *first_start(const struct several *s)
 {
     const ts_cpd *ret = NULL;
@@ -190,7 +190,7 @@ static int check_from(const struct several *s, char *options, uint64_t bytes, st
         is = is != NULL ? is : same[i].unsaid;
         if (strcmp(name, "init") == 0 && strcmp(is, "given") == 0 && strcmp(was, "random") != 0 &&
             strcmp(was, "nvecs") != 0)
-            continue; /* the command's value is a file name */
+            continue; /* tstream cp records the file name of a given start */
         if (strcmp(name, "save-init") == 0 && (said == NULL || strcmp(is, "0") == 0))
             /* the remaining models save no start, or an older version did not record this */
             continue;
@@ -409,7 +409,7 @@ static int end_one(void *ctx, uint32_t k, int rc, struct ts_err *err)
     return rc;
 }
 
-/* All running models end because of the error rc. */
+/* All models under way end because of the error rc. */
 static void take_failure(void *ctx, int rc, int saved, struct ts_err *err)
 {
     struct several *s = ctx;

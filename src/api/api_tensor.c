@@ -211,7 +211,7 @@ struct ts_cursor {
     struct ts_walk walk;
     uint64_t shard; /* the shard that is being read */
     uint32_t block; /* the next block */
-    int read;       /* 1: the shard is in raw */
+    int read;       /* 1: the bytes of the shard are in raw */
     void *raw;
 };
 
