@@ -25,10 +25,9 @@
 #define TS_LABELS_FILE         "labels"
 #define TS_LABELS_FILE_MAGIC   "TSLABELS"
 #define TS_LABELS_FILE_VERSION 1u
-/* most entries of a table of places, for one mode */
-#define TS_LABELS_PLACES      4096u
-#define TS_LABELS_CHUNK_BYTES 65536u              /* bytes of text after which a chunk is full */
-#define TS_LABELS_MOST_BYTES  (UINT64_C(1) << 30) /* most bytes of a label */
+#define TS_LABELS_PLACES       4096u               /* most entries of a table of places */
+#define TS_LABELS_CHUNK_BYTES  65536u              /* bytes of text after which a chunk is full */
+#define TS_LABELS_MOST_BYTES   (UINT64_C(1) << 30) /* most bytes of a label */
 
 enum {
     TS_LABELS_OF_TENSOR = 1, /* the file identifies a tensor */
