@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Notes about numbers and times of a table that are most likely not meant as they were read. */
+/* Prints notes about modes of a table whose numbers or times were probably not meant as they were
+ * read. */
 #include "tools/build/build_notes.h"
 
 #include <inttypes.h>
@@ -11,11 +12,11 @@
 
 #include "tools/common/tool.h"
 
-#define FEW_OF      20u   /* indices for each that is used */
-#define FEW_LEAST   1000u /* a smaller mode costs nothing */
+#define FEW_OF      20u   /* a note if a mode has this many indices for each used one */
+#define FEW_LEAST   1000u /* no note on a mode with fewer indices, because it costs nothing */
 #define MANY_LABELS 20u
 
-/* The first used index of a mode, as the input has it; 0 where it cannot be read. */
+/* Returns the first used index of a mode, numbered as in the input; 0 if it cannot be read. */
 static uint64_t first_index(const struct ts_tensor *t, uint32_t mode)
 {
     struct ts_rows_reader *r = NULL;
@@ -43,7 +44,7 @@ static int is_second(uint64_t x)
            !(is_date(x / 100, 1) && x % 100 < 24);
 }
 
-/* "year" or "3", as options take it, and "3 (year)" for people. */
+/* Writes the mode as options accept it ("year" or "3"), and for people ("3 (year)"). */
 static void name_mode(const struct ts_tensor *t, uint32_t m, char option[64], char shown[160])
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";

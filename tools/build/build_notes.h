@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_notes.h - notes about a tensor that was just built and may be meant otherwise.
+/* build_notes.h - prints notes about a new tensor whose indices were perhaps not meant as they were
+ * read.
  *
- *   errors   none: what cannot be read gets no note
+ *   errors   none: a mode that cannot be read gets no note
  */
 #ifndef TS_TOOLS_BUILD_NOTES_H
 #define TS_TOOLS_BUILD_NOTES_H
 
 #include "api/tools.h"
 
-/* A line on standard error for each such mode: numbers that use few of their indices, such as zip
- * codes, years and times, and labels that are times, nearly all of them different. */
+/* Prints a line on standard error for each mode of two kinds: numbers that use few of their
+ * indices, such as zip codes, years and times; and labels that are times, nearly all of them
+ * different. */
 void build_notes(const struct ts_cmd *cmd, const char *tensor);
 
 /* A line where index 0 is used in no mode, or, with `--base 0` (said_0), in some: the indices may

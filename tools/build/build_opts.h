@@ -12,7 +12,7 @@
 #include "api/tools.h"
 #include "tools/common/tool.h"
 
-/* Options of building that are common to these commands, as a part of their arguments. */
+/* Values of the build options that these commands share, as a part of their arguments. */
 struct build_opts {
     uint64_t memory, shard;
     uint32_t threads;
@@ -50,16 +50,16 @@ struct build_opts {
     output, output, room, room, room, room, output, room, output
 /* clang-format on */
 
-/* Sets *o from the options: defaults of the machine, limits, progress, signals. `progress` must
- * stay valid until the build ends. */
+/* Sets *o from the options: threads and memory (defaults from the machine), limits, progress and
+ * the stop flag. `progress` must stay valid until the build ends. */
 int build_opts_apply(const struct build_opts *c, struct ts_build_options *o,
                      struct tool_progress *progress, struct ts_err *err);
 
 /* Sets the precision of values, and the treatment of zeros and duplicates, to those of tensor t. */
 void build_opts_like(const struct ts_tensor *t, struct ts_build_options *o);
 
-/* Makes a name from that of a tensor: "dir/amazon.tsh" and ".train.tsh" give "amazon.train.tsh".
- * Returns malloc'ed text; NULL: out of memory. */
+/* Makes a name from the name of a tensor: "dir/amazon.tsh" and ".train.tsh" give
+ * "amazon.train.tsh". Returns malloc'ed text; NULL: out of memory. */
 char *build_opts_name(const char *path, const char *suffix);
 
 /* Parses sizes like "30x40x50". Returns their number, or a negative code. */

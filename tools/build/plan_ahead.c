@@ -12,7 +12,7 @@
 #define FACTOR_RANK 16u /* default rank of tstream cp */
 
 struct plan_ahead {
-    const struct ts_build_options *o; /* memory, threads and precision; dim and n_dims are set */
+    const struct ts_build_options *o; /* settings of the build; dim and n_dims are set */
     uint64_t nnz;
     uint64_t disk; /* free bytes on the disk; 0: unknown */
 };

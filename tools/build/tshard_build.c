@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tshard build: files to a .tsh directory. */
+/* tshard build: builds a tensor, a .tsh directory, from files. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -24,7 +24,7 @@
 
 enum { BASE_AUTO, BASE_0, BASE_1 };
 
-#define COPIES (2 + 2 * TS_MAX_ORDER) /* of strings that the plan of a table points to */
+#define COPIES (2 + 2 * TS_MAX_ORDER) /* most copied strings to which the plan of a table points */
 enum { FORMAT_AUTO, FORMAT_LIST, FORMAT_CSV, FORMAT_TSV, FORMAT_TABLE };
 
 struct build_args {
@@ -34,7 +34,7 @@ struct build_args {
     const char *compact_at;
     struct ts_opt_list map, bin, time_unit;
     struct build_opts build;
-    uint64_t ahead_nnz, ahead_disk; /* of a plan without files */
+    uint64_t ahead_nnz, ahead_disk; /* for a plan without files (plan_ahead.h) */
 };
 
 #define AT(field) offsetof(struct build_args, field)
@@ -70,7 +70,7 @@ const char *const tshard_build_headings[] = {
 const unsigned char tshard_build_section[] = {
 #include "tools/build/tshard_build.def"
     BUILD_SECTIONS(OUTPUT, ROOM),
-    INPUT, /* what only a plan has */
+    INPUT, /* options of tshard plan alone */
     ROOM,
 };
 _Static_assert(sizeof tshard_build_section + 1 ==
@@ -88,7 +88,7 @@ const struct ts_opt tshard_append_opts[] = {
 
 static const char *const packed_ends[] = { ".gz", ".zst", ".xz", ".bz2" };
 
-/* The name without what says how it is packed; malloc'ed. */
+/* Returns the name without an ending such as .gz, malloc'ed. */
 static char *stem_packed(const char *path)
 {
     char *s = strdup(path), *dot = s == NULL ? NULL : strrchr(s, '.');
@@ -100,7 +100,7 @@ static char *stem_packed(const char *path)
     return s;
 }
 
-/* "dir/amazon.tns.gz" -> "amazon"; with_dir: "dir/amazon". malloc'ed. */
+/* Returns "amazon" for "dir/amazon.tns.gz", or "dir/amazon" if with_dir is set; malloc'ed. */
 static char *stem_of(const char *path, int with_dir)
 {
     const char *slash = strrchr(path, '/');
@@ -122,7 +122,8 @@ static char *stem_of(const char *path, int with_dir)
     return s;
 }
 
-/* The directory that the result goes to: beside where the user is, not beside the input. */
+/* Returns the default name of the result, a directory in the current one, not beside the input;
+ * malloc'ed. */
 static char *default_out(const char *path, struct ts_err *err)
 {
     char *stem, *out = NULL;
@@ -137,8 +138,8 @@ static char *default_out(const char *path, struct ts_err *err)
     return out;
 }
 
-/* Looks for map files beside the input, where no other is named. One that is there but cannot be
- * read is refused: names would be missing, and nobody would know. */
+/* Looks for map files beside the input, for modes without --map. Fails if one exists but cannot be
+ * read: otherwise names would be missing silently. */
 static int find_beside(const char *path, struct ts_build_options *o, char *found[TS_MAX_ORDER],
                        struct ts_err *err)
 {
@@ -208,7 +209,7 @@ static int find_maps(const struct build_args *a, const char *path, struct ts_bui
     return find_beside(path, o, found, err);
 }
 
-/* "user,item,week" -> names, cut where the commas are; *copy holds them. */
+/* Splits "user,item,week" into names at the commas. They are in *copy, which the caller frees. */
 static int split_names(const char *option, const char *text, char **copy, const char *name[],
                        uint32_t *n, struct ts_err *err)
 {
@@ -230,7 +231,8 @@ static int split_names(const char *option, const char *text, char **copy, const 
     return 0;
 }
 
-/* What is no text to build from, and what was meant. */
+/* Fails for operands that are no input of a build, such as tensors, and says what may have been
+ * meant. */
 static int check_operands(const struct ts_cmd *cmd, char *const *operand, uint32_t n,
                           struct ts_err *err)
 {
@@ -257,7 +259,7 @@ static int check_operands(const struct ts_cmd *cmd, char *const *operand, uint32
     return 0;
 }
 
-/* How an input is read that is a table. */
+/* Returns the separator of columns, if the input is a table, or '\0'. */
 static char separator_of(const struct build_args *a, const char *path)
 {
     static const char *const ends[] = { ".csv", ".tsv", ".tab" };
@@ -278,7 +280,7 @@ static char separator_of(const struct build_args *a, const char *path)
     return separator;
 }
 
-/* Takes --time-unit; copy[] get the names of modes. */
+/* Adds the values of --time-unit to the plan. copy[] get the names of modes, to be freed. */
 static int plan_units(const struct build_args *a, struct ts_table_plan *t, char *copy[],
                       struct ts_err *err)
 {
@@ -299,7 +301,7 @@ static int plan_units(const struct build_args *a, struct ts_table_plan *t, char 
     return rc;
 }
 
-/* What the options say of a table. `copy` are strings to be freed. */
+/* Sets the plan of a table from the options. copy[] are strings to be freed. */
 static int plan_table(const struct build_args *a, const char *path, struct ts_build_options *o,
                       struct ts_table_plan *t, char *copy[], struct ts_err *err)
 {
@@ -472,7 +474,7 @@ static void put_list(FILE *f, const struct ts_opt_list *list)
     fprintf(f, ";");
 }
 
-/* What the ranks must have in common, as text. */
+/* Writes the options that must be the same on all ranks, as text. */
 static void put_options(FILE *f, const struct build_args *a, const struct ts_build_options *o)
 {
     const char *const text[] = { o->out,     a->dims,      a->modes,     a->columns, a->value,
@@ -506,7 +508,7 @@ static int same(const char *what, const struct tshard_build_job *job, struct ts_
     return rc;
 }
 
-/* All ranks build the same, or none begins. */
+/* Fails on all ranks unless all have the same options and inputs. */
 static int join_ranks(const struct ts_cmd *cmd, const struct tshard_build_job *job,
                       struct ts_err *err)
 {
@@ -533,7 +535,7 @@ static int build(const struct ts_cmd *cmd, const struct tshard_build_job *job, s
 {
     struct ts_build_report report;
     int rc = join_ranks(cmd, job, err);
-    tool_progress_start(job->progress, "opening", "", 0); /* a pipe may say nothing for long */
+    tool_progress_start(job->progress, "opening", "", 0); /* a pipe may send nothing for a while */
     if (rc == 0)
         rc = ts_build_paths(job->o, job->paths, job->n_paths, &report, err);
     tool_progress_end(job->progress);

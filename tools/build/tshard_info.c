@@ -156,7 +156,7 @@ static void print_json(const struct ts_tensor *t)
     ts_kept_free(&kept);
 }
 
-/* Formats a value as tshard export writes it. */
+/* Formats a value in the way in which tshard export writes it. */
 static const char *value_text(const struct ts_tensor *t, double value, char *text)
 {
     *(t->header.value_bytes == 4 ? ts_decimal_f32(text, (float)value)
@@ -186,7 +186,7 @@ static void put_values(struct tool_words *w, const struct ts_tensor *t)
                     weights);
 }
 
-/* The default values of tshard build. */
+/* The default values of the options of tshard build, as the file `options` has them. */
 static const char *const usual[TS_N_KEPT] = {
     [TS_KEPT_BASE] = "1",         [TS_KEPT_VALUES] = "float32", [TS_KEPT_TRANSFORM] = "none",
     [TS_KEPT_DUPLICATES] = "sum", [TS_KEPT_ZEROS] = "drop",     [TS_KEPT_MISSING] = "error",
@@ -280,7 +280,7 @@ static void print_head(const struct ts_tensor *t)
 /* ---- table of modes ---- */
 
 enum { MODE, NAME, SIZE, USED, LARGEST, SHARDS, BYTES, BOUND, COO, LABELS, N_COLUMNS };
-typedef char cells[N_COLUMNS][TS_NUM_CHARS]; /* longer names are cut */
+typedef char cells[N_COLUMNS][TS_NUM_CHARS]; /* longer names are cut off */
 
 static void fill_row(const struct ts_tensor *t, uint32_t m, double bound, double coo, cells cell)
 {

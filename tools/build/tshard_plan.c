@@ -225,13 +225,13 @@ static void extrapolate_size(struct plan *p)
         packed_trial += (double)t->shards_bytes[m];
     }
     p->index_bytes = (double)t->index_bytes * packed / packed_trial;
-    /* the files `sums` and `options`, which are as small */
+    /* the files `sums` and `options`, which have about the same size in the real build */
     p->index_bytes += (double)(sizeof(struct ts_disk_sums) + t->options_bytes);
     p->disk_bytes = packed + p->rows_bytes + p->labels_bytes + p->index_bytes;
 }
 
-/* Returns the bounds of such a build, with the function that the build itself uses to check for
- * space. */
+/* Returns the bounds of memory and disk for the extrapolated build, by the function with which a
+ * build checks them. */
 static struct ts_need need_of(const struct plan *p)
 {
     const struct ts_build_report *t = &p->trial;
@@ -281,8 +281,8 @@ static double more_scratch(const struct plan *p, double other_quarter, double ot
     return fmin(each * (p->n_read - (double)t->input_nnz), most);
 }
 
-/* Extrapolates memory. Records are in two sort areas; the rest is the peak resident memory without
- * records. */
+/* Extrapolates memory. Records are in two sort areas; other memory is the peak resident memory
+ * without records. */
 static void extrapolate_memory(struct plan *p)
 {
     const double area = (double)area_words(p, p->order);
@@ -348,7 +348,7 @@ static const char *verdict(const struct plan *p)
     return p->refused.code != 0 ? "no" : p->may_lack.code != 0 ? "perhaps" : "yes";
 }
 
-/* Returns the bounds for the disk of the result. */
+/* Returns the bounds of the space on the disk of the result. */
 static struct ts_space on_disk(const struct plan *p)
 {
     return ts_room_is_one_disk(&p->room) ? p->need.both : p->need.result;

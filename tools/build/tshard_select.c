@@ -67,7 +67,7 @@ static int add_range(struct kept *k, uint64_t first, uint64_t last, struct ts_er
     return 0;
 }
 
-/* Parses n characters as a whole number. Returns 0 if they are none. */
+/* Parses n characters as a whole number. Returns 0 if they are not one. */
 static int whole(const char *text, size_t n, uint64_t *ret)
 {
     *ret = 0;

@@ -74,7 +74,7 @@ static void add_values(const double *value, uint32_t n, struct verify_sum *s)
     s->squares += squares;
 }
 
-/* Updates the numbers of nonzeros of the first, last and fullest row. */
+/* Updates the numbers of nonzeros in the first, the last and the fullest row. */
 static void add_runs(const struct ts_block *b, struct verify_sum *s)
 {
     for (uint32_t p = 0; p < b->n; p++) {

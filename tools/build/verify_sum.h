@@ -3,7 +3,7 @@
  *
  * Two copies hold the same nonzeros when their sums (format/cell_sum.h) are equal.
  *
- *   units    compact rows, nonzeros; `cells` uses indices of the input
+ *   units    rows are numbered without empty slices; `cells` uses indices of the input
  *   threads  verify_sum_shard is pure; the rest belongs to one thread
  *   errors   TS_EFORMAT with a sentence
  */
@@ -18,9 +18,10 @@ struct verify_sum {
     uint64_t nnz;
     struct ts_cell_sum cells;
     double squares, min, max; /* sum of squares, minimum and maximum of the values */
-    /* nonzeros of the first row, of the last, and of the fullest */
+    /* numbers of nonzeros in the first row, in the last, and in the fullest */
     uint64_t first_run, last_run, longest_run;
-    uint32_t first[TS_MAX_ORDER], last[TS_MAX_ORDER]; /* first and last nonzero, level by level */
+    /* rows of the first and the last nonzero, in the order of the copy's levels */
+    uint32_t first[TS_MAX_ORDER], last[TS_MAX_ORDER];
     uint32_t row_first, row_last;
 };
 

@@ -39,7 +39,7 @@ const char *tool_plain(const char *text, char *buf, size_t size)
     return buf;
 }
 
-/* Prints words with line breaks between them; a terminal would break a long line inside words. */
+/* Prints text with line breaks between words; a terminal would break a long line inside words. */
 static void print_words(const char *text, int columns)
 {
     int at = 0;
@@ -212,7 +212,7 @@ static int finish(const char *program, int status)
     return 1;
 }
 
-static const char *sibling; /* the other program and its commands */
+static const char *sibling; /* name of the other program (tstream or tshard), and its commands */
 static const char *const *sibling_commands;
 
 void tool_sibling(const char *program, const char *const commands[])
@@ -324,7 +324,7 @@ static int dispatch(const struct tool_program *self, int argc, char **argv)
 
 /* A program may be started without standard input, output or error. The first file that it opens
  * would then get that number, and output would go into it. This opens the missing ones for the
- * wrong direction, so that reading and printing fail as before. */
+ * wrong direction, so that reading and printing fail as if they were closed. */
 static void open_standard(void)
 {
     for (int fd = 0; fd <= 2; fd++) {

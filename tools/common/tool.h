@@ -22,7 +22,7 @@
  *   exit     0 done, 1 failed, 2 wrong usage: the return value of `run`; 1 becomes
  *            death by the signal that stopped the command, if one did
  *   output   results go to standard output, everything else to standard error
- *   threads  messages and progress from any thread; the rest from the main thread
+ *   threads  messages and progress from any thread; other functions from the main thread
  */
 #ifndef TS_TOOLS_TOOL_H
 #define TS_TOOLS_TOOL_H
@@ -82,7 +82,8 @@ int tool_parse(const struct ts_cmd *cmd, int argc, char **argv, void *args, uint
  * output. Returns the exit status 1. */
 int tool_fail(const struct ts_cmd *cmd, const struct ts_err *err);
 
-/* The same for a mistake on the command line that the option table cannot find. Returns 2. */
+/* Like tool_fail, for a mistake on the command line that the option table cannot find. Returns
+ * 2. */
 int tool_usage(const struct ts_cmd *cmd, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -115,7 +116,7 @@ void tool_json_raw(const char *text, size_t n);
 /* Checks --threads, before anything is opened. Returns 0 or TS_EARG. */
 int tool_threads_check(uint32_t threads, struct ts_err *err);
 
-/* Prints a warning for a step that failed after the result was in place; nothing if the code is
+/* Prints a warning about a step that failed after the result was in place; nothing if warn->code is
  * 0. */
 void tool_warn(const struct ts_cmd *cmd, const struct ts_err *warn);
 
@@ -146,10 +147,11 @@ int tool_outside(const char *path, const char *tensor, struct ts_err *err);
 /* Registers the inputs and outputs of the command. Each output is compared with all inputs and
  * outputs registered before it (base/files/place.h). */
 int tool_reads(const char *path, struct ts_err *err); /* path may be NULL */
-/* other files may be in the model's directory */
+/* outputs may be placed in the model's directory */
 int tool_reads_model(const char *path, struct ts_err *err);
 int tool_writes(const char *path, const char *suffix, const char *option, struct ts_err *err);
-/* the suffix is .partial */
+/* like tool_writes with the suffix .partial; fails also for a path that belongs to a
+ * decomposition */
 int tool_writes_file(const char *path, const char *option, struct ts_err *err);
 
 /* Whether the first bytes of a file are those of a text, page or array that a command writes:
@@ -168,7 +170,7 @@ int tool_looks_written(const char *head, size_t n, int sure);
 #define tool_json_array  ts_json_array
 #define tool_json_object ts_json_object
 
-/* Closes an object of any of these functions. The outermost one flushes the line. */
+/* Closes an object or array of these functions. Closing the outermost object flushes the line. */
 void tool_json_close(struct tool_json *j);
 
 /* Prints "options":{"rank":16,...}: the options of a command as a run's record has them, from the

@@ -12,7 +12,7 @@
 
 struct tool_csv {
     FILE *to;
-    int comma; /* whether a cell precedes on the line */
+    int comma; /* 1: the line has a cell already, so a comma comes first */
 };
 
 void tool_csv_text(struct tool_csv *c, const char *text); /* NULL: an empty cell */

@@ -12,8 +12,8 @@
 
 static struct ts_comm *comm;
 
-/* A rank that fails before it computes: joins the first exchange of the other ranks, and reports
- * its failure to them. */
+/* Called on a rank that fails before it computes: joins the first exchange of the other ranks, and
+ * reports its failure to them. */
 static void leave(int status)
 {
     struct ts_err err = *tool_failure();

@@ -16,7 +16,7 @@
 #define LEAST_STACK  ((rlim_t)512 << 10)
 #define NEW_STACK    ((rlim_t)8 << 20) /* the usual limit of a stack */
 
-/* Whether the user has set how long threads wait. */
+/* Whether the user has set how long threads spin while they wait. */
 static int waits_are_chosen(void)
 {
     static const char *const name[] = { "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME" };
@@ -26,8 +26,9 @@ static int waits_are_chosen(void)
     return 0;
 }
 
-/* Sets the variables for short waits. Returns 1 if GNU's OpenMP must be loaded again to read them.
- * LLVM's reads its variable when the first parallel region begins. */
+/* Sets the environment variables that let waiting threads spin only briefly. Returns 1 if GNU's
+ * OpenMP must be loaded again to read them. LLVM's reads its variable when the first parallel
+ * region begins. */
 static int shorten_waits(void)
 {
     if (waits_are_chosen())
@@ -36,7 +37,8 @@ static int shorten_waits(void)
     return setenv("GOMP_SPINCOUNT", "1000", 1) == 0;
 }
 
-/* Raises the limit if it is low; *raised is then 1. Returns 1 if the limit stays too low. */
+/* Raises the limit of the stack if it is low; *raised is then 1. Returns 1 if the limit stays too
+ * low. */
 static int raise_stack(int *raised)
 {
     struct rlimit limit;

@@ -12,7 +12,9 @@
 
 #include "tools/common/tool.h"
 
-static int flush_errno; /* errno of the first failed flush, which is lost when a command ends */
+/* errno of the first failed flush of standard output; errno itself is overwritten before a command
+ * ends */
+static int flush_errno;
 
 static char in_place[4096]; /* path of the result, "" before there is one */
 
@@ -72,7 +74,7 @@ static int add_place(struct ts_place place, struct ts_err *err)
 
 int tool_reads(const char *path, struct ts_err *err)
 {
-    /* for an array: length of the file's name */
+    /* for a dense tensor, whose name may have options: length of the file's name */
     const size_t file = path == NULL ? 0 : ts_array_name_cells(path);
     char *name;
     int rc;
@@ -139,7 +141,7 @@ int tool_writes(const char *path, const char *suffix, const char *option, struct
     for (uint32_t i = 0; i < n_places; i++)
         if (places[i].suffix != NULL && strcmp(places[i].option, option) == 0 &&
             strcmp(places[i].path, path) == 0)
-            return 0; /* registered before the work, opened now */
+            return 0; /* the same output: registered before the work, opened now */
     rc = add_place((struct ts_place){ .path = path, .suffix = suffix, .option = option }, err);
     if (rc == 0)
         rc = ts_place_check(places, n_places, err);

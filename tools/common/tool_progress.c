@@ -15,9 +15,9 @@
 #include "tools/common/tool_line.h"
 
 #define SHOW_NS UINT64_C(100000000) /* at most ten updates a second */
-/* updates come once a second: a line may come this much early */
+/* updates come about once a second, so a line is printed if it is due within this time */
 #define EARLY_NS   UINT64_C(1000000000)
-#define STILL_NS   UINT64_C(1500000000) /* more than the second between two checks */
+#define STILL_NS   UINT64_C(1500000000) /* longer than the second between two checks of the count */
 #define LINE_CHARS 320
 
 /* ---- the terminal's line, shared with messages ---- */
@@ -73,12 +73,12 @@ void tool_line_print(const char *text)
 /* ---- state of the progress ---- */
 
 static struct {
-    /* protects all of this, and the phase's texts and numbers except `done` */
+    /* protects this struct, and the texts and numbers of the current phase except `done` */
     pthread_mutex_t lock;
     struct tool_progress *now; /* the current phase, or NULL */
     const struct ts_cmd *cmd;
     int quiet, terminal;
-    /* time of the last line with a date, and interval between such lines */
+    /* time of the last line printed with a date, and interval between lines of this kind */
     uint64_t told_ns, every_ns;
 } state = { .lock = PTHREAD_MUTEX_INITIALIZER, .every_ns = UINT64_C(60000000000) };
 
@@ -231,7 +231,8 @@ static uint64_t still_ns(struct tool_progress *p, uint64_t done)
     return now - p->seen_ns >= STILL_NS ? now - p->seen_ns : 0;
 }
 
-/* Writes the line, with the most important figures first for narrow terminals. The lock is held. */
+/* Writes the text of the progress line, with the most important figures first for narrow terminals.
+ * The lock is held. */
 static void describe(struct tool_progress *p, char text[LINE_CHARS])
 {
     char have[96], rate[96], left[TS_NUM_CHARS], whole[TS_NUM_CHARS];
