@@ -21,14 +21,14 @@ extern const struct ts_cmd tshard_undo_cmd;
 extern const struct ts_cmd tshard_compact_cmd;
 extern const struct ts_cmd tshard_drop_cmd;
 
-/* Runs tshard, without what only several processes need. Returns the exit status. */
+/* Runs tshard, whether as one process or as one of several ranks. Returns the exit status. */
 int tshard_run(int argc, char **argv);
 
-/* The tensor that an operand names, also without its .tsh. */
+/* Opens the tensor that an operand names, with or without .tsh. */
 struct ts_tensor;
 int tshard_open(const char *operand, struct ts_tensor **ret, struct ts_err *err);
 int tshard_open_any(const char *operand, struct ts_tensor **ret,
-                    struct ts_err *err); /* or a dense one */
+                    struct ts_err *err); /* also opens dense tensors */
 
 /* Shared by tshard build, plan and append: the options, and a command line made of them. */
 struct tshard_build_job {
@@ -47,13 +47,13 @@ typedef int tshard_build_fn(const struct ts_cmd *cmd, const struct tshard_build_
                             struct ts_err *err);
 
 extern const struct ts_opt tshard_build_opts[];
-extern const struct ts_opt tshard_plan_opts[]; /* and two of a plan without files */
+extern const struct ts_opt tshard_plan_opts[]; /* and two options for a plan without files */
 extern const char *const tshard_build_headings[];
 extern const unsigned char tshard_build_section[];
 #define TSHARD_BUILD_BRIEF "output modes columns value bin format duplicates memory tmp force"
 
-/* Parses, completes the options, calls fn, which returns 0 or a negative ts_code, and returns the
- * exit status. */
+/* Parses and completes the options of build or plan, and calls fn, which returns 0 or a negative
+ * ts_code. Returns the exit status. */
 int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard_build_fn *fn);
 
 /* The same for append: o->out is the tensor, the first operand, and the paths are the others. */

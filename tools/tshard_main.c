@@ -8,7 +8,7 @@
 
 int main(int argc, char **argv)
 {
-    /* commands for parts of a tensor */
+    /* commands that ranks may run alone, each for its part of a tensor */
     static const char *const by_itself[] = { "part", "verify", "info", NULL };
     static const char *const quick[] = { "info", "part", NULL };
     if (tool_openmp_prepare("tshard", argv, quick))

@@ -8,7 +8,7 @@
 
 int main(int argc, char **argv)
 {
-    /* prints the devices of each machine */
+    /* commands that ranks may run alone, to print the devices of their machine */
     static const char *const by_itself[] = { "devices", NULL };
     static const char *const quick[] = { "status", "info", "top", "devices", NULL };
     if (tool_openmp_prepare("tstream", argv, quick))

@@ -23,7 +23,7 @@
  *   owner    the caller owns the struct, zeroed before the first start; `unit`, `whole` and the
  *            counter of tool_progress_count must stay valid
  *   units    nanoseconds of ts_clock_ns; the unit "bytes" is shown as MiB and MiB/s
- *   threads  any thread may update, which is cheap; one thread calls the rest
+ *   threads  any thread may update, which is cheap; one thread calls the other functions
  */
 #ifndef TS_TOOLS_TOOL_PROGRESS_H
 #define TS_TOOLS_TOOL_PROGRESS_H
@@ -57,8 +57,9 @@ void tool_progress_start(struct tool_progress *p, const char *what, const char *
 int tool_quiet(void);
 
 /* Sets what is known about the remaining time. expect_ns: the time that a phase like this one took
- * (0: unknown). after: the time of all later phases, relative to this one. whole: name of the
- * whole work and the certainty of the estimate: "run at most", "build about". */
+ * (0: unknown). after: the time of all later phases, relative to this one. whole: words before the
+ * remaining time of the whole work, with the certainty of the estimate: "run at most", "build
+ * about". */
 void tool_progress_rest(struct tool_progress *p, uint64_t expect_ns, double after,
                         const char *whole);
 
@@ -80,7 +81,7 @@ void tool_progress_warn(const char *text);
 struct tool_progress_figures {
     uint64_t done, total; /* work of the phase; total 0: unknown */
     double per_s;
-    int known;        /* whether the figures below are: a total exists and work was done */
+    int known;        /* 1: the figures below are known, because a total exists and work was done */
     uint64_t left_ns; /* time left of the phase */
     /* time left of the whole work, including this phase; 0 without tool_progress_rest */
     uint64_t whole_ns;

@@ -58,8 +58,9 @@ int tool_ranks_agree(int rc, struct ts_err *err)
     return ranks == NULL ? rc : ranks->ops->agree(ranks, rc, err);
 }
 
-/* Launchers pass signals on, and --max-time ends a little later on other ranks. But a signal may
- * reach one rank only, so this rank asks itself to stop after two seconds. */
+/* Called when a signal or --max-time has stopped another rank. Usually launchers pass signals on,
+ * and --max-time soon ends here too. If neither happens in two seconds, this rank asks itself to
+ * stop. */
 void tool_ranks_stopped(void)
 {
     const struct timespec moment = { .tv_nsec = 10000000 };

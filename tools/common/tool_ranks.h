@@ -21,10 +21,12 @@ int tool_ranks_speaks(void);     /* whether this is rank 0, or the only process 
 const volatile sig_atomic_t *
 tool_ranks_stop(void); /* for code between passes, where ranks must stop at the same place */
 
-/* Waits a moment after a stop for the signal that this rank is to receive as well. */
+/* Waits, after another rank was stopped by a signal, until the signal reaches this rank, at most
+ * two seconds. */
 void tool_ranks_stopped(void);
 
-/* Returns the same result of a step on all ranks: a failure if rc is one on any rank. */
+/* Returns the same result on all ranks after a step of the work: a failure if rc is one on any
+ * rank. */
 int tool_ranks_agree(int rc, struct ts_err *err);
 
 /* Like tool_ranks_agree. If no rank failed, copies the n bytes of rank 0 to all ranks. */

@@ -71,7 +71,7 @@ void tool_words_start(struct tool_words *w, const char *name);
 /* Prints the words of a text, with line breaks where needed; a word longer than a line is cut into
  * pieces. Characters that control a terminal become '?'. */
 void tool_words_put(struct tool_words *w, const char *text);
-/* never broken */
+/* prints a text that is not broken into lines */
 void tool_words_paint(struct tool_words *w, enum tool_tone tone, const char *text);
 void tool_words_putf(struct tool_words *w, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

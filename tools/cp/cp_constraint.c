@@ -35,8 +35,8 @@ int cp_constraint_same(const char *file, const struct cp_args *args, const struc
     return ts_run_values_same(file, &v, &args->spec, args->n_named, s, err);
 }
 
-/* Whether constraints leave a loss whose model is a logarithm only values of the wrong sign. If
- * so, writes a message. */
+/* Whether the constraints allow only model values of the wrong sign, for a loss whose model is a
+ * logarithm. If so, writes a message. */
 static int note_sign(const struct cp_args *args, const struct ts_tensor *t, char *ret, size_t room)
 {
     const int loss = args->spec.loss;

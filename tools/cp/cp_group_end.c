@@ -66,7 +66,7 @@ static int open_model(void *ctx, uint32_t row, struct ts_model **ret, struct ts_
     return ts_model_open_inside(s->all.in, s->models.row[row].name, ret, err);
 }
 
-/* All models must be done. */
+/* Finishes a run whose models are all done. */
 int cp_group_finish(struct cp_group *s, struct ts_err *err)
 {
     const struct ts_models_writer who = { .version = tool_version(),
@@ -130,7 +130,7 @@ static void tell_status(struct cp_group *s, const char *state, const char *sente
     ts_run_status_end(f, state, sentence);
 }
 
-/* Adds how to resume the run. The end of --max-time is not a failure. */
+/* Adds to the message in *err how to resume the run. The end of --max-time is not a failure. */
 int cp_group_end_early(struct cp_group *s, int rc, struct ts_err *err)
 {
     const char *resume = cp_member_kept(s) ? s->named : NULL;

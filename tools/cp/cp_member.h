@@ -23,7 +23,7 @@ struct cp_member {
     struct ts_model_conf mc;
     struct cp_report report; /* must not move while the engine is open */
     struct cp_model model;
-    struct ts_run run;      /* not under way before it begins and after it ends */
+    struct ts_run run;      /* not under way before the model begins and after it ends */
     struct ts_model *start; /* NULL: the start is random, or part of the state */
 };
 
@@ -60,7 +60,8 @@ int cp_member_kept(const struct cp_group *s);
 /* Makes o the model of a row of the table. Its files are opened when it begins. */
 void cp_member_name(struct cp_group *s, struct cp_member *o, uint32_t row);
 
-/* Callbacks of struct ts_run_several. ctx: the group; k: index of the model among those at once. */
+/* Callbacks of struct ts_run_several. ctx: the struct cp_group; k: index of the model among those
+ * that are computed at once. */
 int cp_member_begin(void *ctx, uint32_t k, struct ts_run **ret, struct ts_err *err);
 void cp_member_close(void *ctx, uint32_t k);
 

@@ -38,7 +38,8 @@ struct cp_report {
     const char *out_dir; /* directory of the factors; NULL: none are written. Set by cp_run_begin */
     struct cp_model *model; /* NULL: the run has one model */
     int json, details;
-    int descends;           /* whether there is a held-out mean loss in place of RMSE */
+    /* whether sweeps have a mean loss at held-out cells in place of an RMSE */
+    int descends;
     int poisson;            /* whether sweeps have a likelihood and a violation */
     int penalty;            /* whether sweeps have an objective */
     int observed, held_out; /* whether sweeps have an error at observed cells, at held-out cells */
@@ -47,16 +48,18 @@ struct cp_report {
     const struct ts_engine *engine; /* must be open when cp_report_start is called */
     void *be;                       /* the backend's model */
     int beside; /* whether progress and status report on another model that is computed at once */
-    /* report of that model when the models begin, which counts nonzeros; or NULL */
+    /* the report that counts the nonzeros of passes that several models share: that of the model
+     * that leads when this one begins; or NULL */
     struct cp_report *lead;
     struct ts_trace *trace; /* trace of the run, or NULL */
     uint64_t bytes_read;    /* bytes read in all sweeps */
     int stopped;            /* whether the stop of the run was reported */
 
     /* The members below belong to cp_report.c. */
-    int noted;      /* whether a note about refused system calls was printed */
-    int headed;     /* whether the head of the table was printed */
-    int *headed_by; /* the same for all models that are computed at once; NULL: use `headed` */
+    int noted;  /* whether a note about refused system calls was printed */
+    int headed; /* whether the head of the table was printed */
+    /* `headed` of all models that are computed at once; NULL: use the member `headed` */
+    int *headed_by;
     struct tool_column column[17]; /* columns of the table */
     uint32_t shown;                /* bit i: column i is shown */
     uint32_t n_singular;           /* number of sweeps with a singular mode */
@@ -69,7 +72,7 @@ struct cp_report {
 /* Prints the event "start" and begins progress, before the first sweep. */
 void cp_report_start(struct cp_report *r);
 
-/* Makes progress report on this model, after the one before, computed at once, has ended. */
+/* Makes progress report on this model, after the model on which it reported has ended. */
 void cp_report_lead(struct cp_report *r);
 
 /* Report the end of a mode, or of a sweep. */

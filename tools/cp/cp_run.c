@@ -16,9 +16,10 @@
 #include "tools/common/tool_ranks.h"
 #include "tools/common/tool_version.h"
 
-#define MANY_SWEEPS 20   /* after so many sweeps without convergence, --accelerate is recommended */
-#define LONG_SWEEPS 30   /* the same after convergence */
-#define ROUGH_TOL   2e-4 /* a --tol larger than this part of the fit is noted */
+/* after so many sweeps without convergence, a note recommends --accelerate */
+#define MANY_SWEEPS 20
+#define LONG_SWEEPS 30   /* after so many sweeps until convergence, a note recommends it as well */
+#define ROUGH_TOL   2e-4 /* a --tol larger than this part of the fit gets a note */
 
 const char *cp_run_stopped_by(void)
 {
@@ -424,7 +425,7 @@ int cp_run(struct cp_report *r, const struct ts_model_conf *mc, struct ts_model 
     struct ts_run *run = malloc(sizeof *run);
     int rc = run == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", r->path)
                          : cp_run_begin(run, r, mc, start, err);
-    if (rc == 0 && ts_run_is_under_way(run)) /* unless the run ended in cp_run_begin */
+    if (rc == 0 && ts_run_is_under_way(run)) /* the run may have ended in cp_run_begin */
         rc = ts_run_end(run, ts_run_alone(run, err), err);
     free(run);
     return rc;

@@ -35,7 +35,7 @@ struct run_plan {
 
     /* division of the work among several processes; n is 0 for one process */
     struct plan_ranks ranks;
-    struct ts_comm comm;     /* communicator of the process that is planned for */
+    struct ts_comm comm;     /* communicator of the process whose memory and time are planned */
     uint64_t exchange_bytes; /* bytes that this process receives in a sweep */
     /* seconds of the exchange; exposed: the part during which nothing computes */
     double exchange_s, exposed_s;

@@ -62,8 +62,9 @@ static uint64_t shard_bytes(const struct ts_tensor *t, uint32_t r, uint64_t *fir
     return sum;
 }
 
-/* Bytes that a process exchanges for a mode: rows, and sums. On CPU cores these are sums of groups
- * of rows. On GPUs they are the sums of each GPU, and two partial rows of each shard. */
+/* Returns the bytes that a process exchanges for a mode: rows, and rank x rank sums for Gram
+ * matrices. On CPU cores each group of rows has a sum. With GPUs, each GPU has a sum, and each
+ * shard two partial rows. */
 static uint64_t exchange_bytes(const struct ts_tensor *t, uint32_t m, uint32_t rank, uint64_t row,
                                const struct plan_ranks *p)
 {

@@ -118,7 +118,7 @@ static uint64_t mix_option(uint64_t sum, const char *name, const struct cp_args 
     return sum;
 }
 
-/* Otherwise no rank begins. */
+/* Checks that all ranks have the same tensor and options, so that all ranks begin or none. */
 int tstream_cp_same_ranks(const struct cp_args *args, const struct ts_tensor *t, int rc,
                           struct ts_err *err)
 {
@@ -174,8 +174,8 @@ static int owns_factors(void)
     return own != NULL && strcmp(own, "1") == 0;
 }
 
-/* Updates through get_rows and put_rows need a copy of the factors per rank, as all ranks make
- * them. */
+/* Whether ranks of a machine may share one copy of the factors. Updates by get_rows and put_rows,
+ * which every rank makes, need a copy for each rank. */
 int tstream_cp_may_share(const struct cp_args *args)
 {
     return !owns_factors() && !args->accelerate && !tstream_cp_init_is_nvecs(args) &&
@@ -192,8 +192,8 @@ static enum ts_rows_to rows_to(void)
 }
 
 /* Gives ranks of a machine one copy of the factors, and sends rows only to ranks that need them.
- * Updates through get_rows and put_rows need copies and all rows on every rank; vectors of a start
- * only before the first sweep. */
+ * Updates by get_rows and put_rows need a copy and all rows on every rank. A start of singular
+ * vectors needs a copy, and all rows before the first sweep. */
 static int spread_factors(const struct cp_args *args, const struct ts_engine *e, struct ts_err *err)
 {
     struct ts_spread how = { .skipped = ts_spec_skipped(&args->spec, e->tensor->order) };
@@ -246,7 +246,7 @@ static int check_places(const struct cp_args *args, const char *tensor, const ch
     return rc == 0 && !args->no_output ? tool_writes(out, ".partial", "--output", err) : rc;
 }
 
-/* Checks everything that can fail before it computes. */
+/* Computes one model. Checks everything that can fail before it computes. */
 static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const char *path,
                    struct ts_err *err)
 {
@@ -266,7 +266,8 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
     mc.dir = named;
     here = rc == 0 && args->from != NULL && strcmp(named, args->from->dir) == 0;
     mc.resume = here && !args->from->of_result;
-    mc.force |= here && args->from->of_result; /* older states must not stay beside new ones */
+    /* states of an earlier run must not stay beside new ones */
+    mc.force |= here && args->from->of_result;
     if (args->from != NULL)
         r.sweeps_done = ts_state_get(args->from->file)->sweep - 1;
     if (args->from != NULL && args->from->damaged.code != 0)
@@ -426,8 +427,8 @@ static int work_observed(const struct ts_cmd *cmd, const void *parsed, const cha
     return args->work(cmd, &own, path, err);
 }
 
-/* Checks the options of the file alone, as if typed. Then sets all options that were not typed to
- * them. */
+/* Checks the recorded options of a resumed run alone, as if typed. Then sets all options that were
+ * not typed to the recorded ones. */
 static int take_recorded(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args,
                          const char *name, struct ts_err *err)
 {

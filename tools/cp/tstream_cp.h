@@ -105,11 +105,11 @@ extern const unsigned char tstream_cp_section[];
 #define TSTREAM_CP_OLD   "out"
 extern const struct ts_opt_alias tstream_cp_aliases[];
 
-/* For a member of "options" in run.json: whether the option is on, given, and not the default. */
+/* Whether the option in a member of "options" in run.json is on or given, and not the default. */
 struct ts_json_value;
 int tstream_cp_chosen(const struct ts_json_value *option);
 
-/* Writes the number of such a member as a user would type it: 4294967296 bytes are 4G. */
+/* Writes the number of a member of "options" as a user would type it: 4294967296 bytes are 4G. */
 void tstream_cp_number(const struct ts_json_value *option, char *ret, size_t size);
 
 /* Parses and checks the options into a struct cp_args, and calls `work` with it and the tensor's

@@ -63,7 +63,9 @@ struct obvious {
     const struct ts_tensor *tensor;
     uint32_t mode, rank;
     double *factor[TS_MAX_ORDER]; /* n_rows x rank each; factor[mode] is the product */
-    double *size; /* the same sums of magnitudes, relative to which errors are measured */
+    /* n_rows x rank: sums of the magnitudes of the product's terms, relative to which errors are
+     * measured */
+    double *size;
     void *raw;
 };
 
@@ -110,7 +112,8 @@ static void obvious_block(struct obvious *o, const struct ts_block *b)
     }
 }
 
-/* Adds the products of the cells of a slab, one after another. */
+/* Adds the terms of the product for the cells of a slab (a part of a dense tensor), one after
+ * another. */
 static void obvious_slab(struct obvious *o, const struct ts_slab_view *v)
 {
     const struct ts_dense *d = o->tensor->dense;
@@ -162,8 +165,8 @@ static int obvious_run(struct obvious *o, struct ts_err *err)
     return rc;
 }
 
-/* Sets *ret to the largest |found - expected|, relative to the sum of the magnitudes of its
- * terms. */
+/* Sets *ret to the largest error of an entry of the product, relative to the sum of the magnitudes
+ * of its terms. */
 static int compare(const struct ts_engine *e, struct obvious *o, double *ret, struct ts_err *err)
 {
     const uint64_t n = ts_used(o->tensor, o->mode);

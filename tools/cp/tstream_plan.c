@@ -28,8 +28,8 @@
 /* ---- memory and disk ---- */
 
 /* Adds the time of products that modes share. In a sample, all shared products fit in memory. If a
- * GPU keeps only those of a part of the tensor's rows, later modes compute the rest again, as the
- * first mode does. */
+ * GPU keeps only those of a part of the tensor's rows, later modes compute the other products
+ * again, as the first mode does. */
 static void count_shared(const struct ts_tensor *t, struct run_plan *p)
 {
     const struct ts_dense *d = t->dense;
@@ -83,7 +83,8 @@ static int count_files(const struct ts_engine *e, struct run_plan *p, struct ts_
     take_rank(p, p->args->rank, start, room, &mc);
     p->state_bytes = ts_checkpoint_disk(e->tensor, p->args->rank, p->args->precision,
                                         &p->args->spec, p->args->accelerate);
-    /* two states in turn and the next, or one of a stopped run; and one for each finished model */
+    /* the two latest states, and one at the end of each model; or only the state of a stopped
+     * run */
     p->n_states = p->args->checkpoint_ns > 0 ? 2 + tstream_cp_models(p->args) : 1;
     if (tstream_cp_models(p->args) > 1 && p->free_disk_bytes >= 0 &&
         p->result_bytes > p->free_disk_bytes)
@@ -129,8 +130,8 @@ static uint64_t sample_bytes(const struct run_plan *p)
     return n < LEAST_BYTES ? LEAST_BYTES : n > MOST_BYTES ? MOST_BYTES : n;
 }
 
-/* GPU memory for the sample: if a GPU keeps a part of the shards, it must keep the same part of the
- * sample. */
+/* Returns the GPU memory for the sample: if a GPU keeps a part of the tensor's shards, it must keep
+ * the same part of the sample's. */
 static uint64_t sample_device_bytes(const struct run_plan *p, const struct tstream_sample *s)
 {
     const struct ts_device_memory *d = &p->run.device[0];
@@ -147,8 +148,8 @@ static uint64_t sample_device_bytes(const struct run_plan *p, const struct tstre
            (uint64_t)(kept * (double)bytes) / p->run.n_devices;
 }
 
-/* The number of processes to measure. On CPU cores, one process is measured with the threads of all
- * processes of a machine, because they share memory and caches. */
+/* Returns the number of processes whose work is measured. On CPU cores, one process is measured
+ * with the threads of all processes of a machine, because they share memory and caches. */
 static uint32_t processes_measured(const struct run_plan *p)
 {
     return p->ranks.n > 0 && p->run.n_devices == 0 ? p->ranks.per_host : 1;
@@ -239,7 +240,7 @@ static void divide(struct run_plan *p, const struct ts_tensor *t)
 /* ---- the command ---- */
 
 /* Counts the rows that are exchanged, and the rows that the processes of a machine have one copy
- * of. If each machine has one process, there are none of the latter. */
+ * of. If each machine has one process, no rows are shared. */
 static void count_rows(const struct ts_engine *e, struct run_plan *p)
 {
     const struct cp_args *args = p->args;

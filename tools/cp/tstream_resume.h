@@ -25,7 +25,7 @@ int tstream_resume_options(const char *file, const char *dir, const struct ts_st
 /* Returns the path of the tensor when the run began. */
 const char *tstream_resume_tensor(const struct ts_state *s);
 
-/* Writes what a state keeps of the command line, for struct ts_checkpoint_conf. The caller frees
+/* Writes the options that a state records, as text for struct ts_checkpoint_conf. The caller frees
  * *ret. */
 int tstream_resume_record(const struct ts_cmd *cmd, const void *args, int several,
                           const char *tensor, char **ret, uint64_t *bytes, struct ts_err *err);

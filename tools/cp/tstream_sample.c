@@ -62,7 +62,8 @@ static int sample_array(const struct ts_tensor *t, uint64_t bytes, struct tstrea
     for (uint32_t m = 0; m < t->order; m++)
         s.nnz[m] = s.array->nnz;
     *ret = s;
-    ret->tensor.dense->tensor = &ret->tensor; /* findings about the cells are stored in the copy */
+    /* sums over the sample's cells are stored in the sample, not in the tensor */
+    ret->tensor.dense->tensor = &ret->tensor;
     return 0;
 }
 
@@ -127,8 +128,8 @@ static double seconds(uint64_t ns)
     return (double)ns * 1e-9;
 }
 
-/* Returns the time that the slowest device spent on the product, from the time of the call:
- * solving may overlap. */
+/* Returns the time that the slowest device spent on the product. It is derived from the time of the
+ * whole pass, because solving rows may overlap with the product. */
 static double product_seconds(const struct ts_solver_mode *m)
 {
     const struct ts_backend_times *t = m->times;
@@ -335,7 +336,7 @@ static int next_read(void *ctx, struct ts_read_job *job)
             d->at = 0;
             d->shard++;
         }
-        /* no more reads once the time is over */
+        /* the time is over: no more reads */
     } else
         pthread_cond_signal(&d->change);
     pthread_mutex_unlock(&d->lock);

@@ -35,12 +35,13 @@ void tstream_sample_free(struct tstream_sample *s);
 /* Seconds of a sweep over the whole tensor, by mode. */
 struct tstream_pace {
     double product_s[TS_MAX_ORDER]; /* MTTKRP of a later sweep, including waits for shards */
-    double rows_s[TS_MAX_ORDER];    /* the rest of the mode: inverse, rows, Gram matrix, scaling */
-    double again_s;                 /* a second pass over the last mode, for the fit; 0: none */
-    double first_s;                 /* first sweep, which also reads and checks resident shards */
-    double sweep_s;                 /* a later sweep */
-    double link_bytes_per_s;        /* from host to one device; 0: nothing was sent */
-    uint32_t n_sweeps;              /* number of measured sweeps, without the first */
+    /* other steps of the mode: inverse, rows, Gram matrix, scaling */
+    double rows_s[TS_MAX_ORDER];
+    double again_s;          /* a second pass over the last mode, for the fit; 0: none */
+    double first_s;          /* first sweep, which also reads and checks resident shards */
+    double sweep_s;          /* a later sweep */
+    double link_bytes_per_s; /* from host to one device; 0: nothing was sent */
+    uint32_t n_sweeps;       /* number of measured sweeps, without the first */
 };
 
 /* Measures sweeps over the sample for `seconds`, at least two. conf: configuration of the run. */

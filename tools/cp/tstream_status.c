@@ -32,7 +32,7 @@ static const struct ts_opt status_opts[] = {
     { 0 },
 };
 
-/* What was found about a run. */
+/* What a look at the files of a run found. */
 struct look {
     const char *out;               /* name of the result: X.cp */
     struct ts_json_doc doc;        /* the status, or run.json */
@@ -70,13 +70,14 @@ static double parse_time(const char *text)
     return (double)timegm(&tm) - 3600.0 * hours - 60.0 * (*zone == '-' ? -minutes : minutes);
 }
 
-/* Callback of ts_run_dirs_read: finds what exists. A run that ends meanwhile is looked at again. */
+/* Callback of ts_run_dirs_read: finds the files of the run. Called again if the run ends
+ * meanwhile. */
 static int look_once(void *ctx, const struct ts_run_dirs *d, struct ts_err *err)
 {
     struct look *l = ctx;
     int rc = 0;
     forget(l);
-    /* a failure other than that the directory is gone */
+    /* a directory exists but cannot be opened */
     if (d->no_result.code != 0 || d->no_partial.code != 0) {
         *err = d->no_result.code != 0 ? d->no_result : d->no_partial;
         return err->code;

@@ -46,7 +46,7 @@ void tstream_times_head(void);
 void tstream_times_print(uint32_t mode, const struct ts_backend_times *t);
 
 /* Opens the trace; *ret is NULL if path is. force: an existing file of that name may be replaced.
- * The part of the host is named. */
+ * The lanes of the host get its name. */
 int tstream_trace_open(const char *path, int force, const char *tensor, struct ts_trace **ret,
                        struct ts_err *err);
 

@@ -29,8 +29,8 @@ struct cell_lines {
     struct ts_row_names *names;
     const struct cell_table *table; /* labels without a tensor; used if names is NULL; or NULL */
     uint32_t n_numbers;
-    int narrow; /* the first number is a float32 */
-    int bare;   /* npy: indices are left out */
+    int narrow; /* 1: the first number is a float32 */
+    int bare;   /* 1, for npy: indices are left out */
     int screen; /* tns on a terminal: column names, labels, alignment, numbers of 6 digits */
 };
 

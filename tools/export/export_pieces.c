@@ -35,7 +35,7 @@ struct piece {
     uint64_t n_rec;
 
     uint64_t nnz;
-    uint32_t p; /* position in the thread's current block, and its end */
+    uint32_t p; /* position in the thread's current block, and the end of that block */
     uint32_t p_end;
 };
 
@@ -47,7 +47,7 @@ struct job {
     uint32_t piece_nnz; /* nonzeros of a piece, a whole number of blocks */
     struct scratch *scratch;
     struct tool_progress progress;
-    int giving;    /* whether lines are being written; before, only the header was */
+    int giving;    /* whether lines are being written; 0: so far only the header was */
     uint64_t done; /* nonzeros written */
     int rc;        /* code of the first failure */
     struct ts_err err;
@@ -124,8 +124,8 @@ static int write_bytes(struct job *e, const struct scratch *s, struct ts_err *er
     return export_sink_write(e->conf->sink, s->bytes, s->n_bytes, err);
 }
 
-/* Writes the text that fill made of a piece, and then its rest. Called in the order of the pieces.
- * rc: the result of fill. */
+/* Writes the text that fill made of a piece, and then the piece's remaining text. Called in the
+ * order of the pieces. rc: the result of fill. */
 static void write_piece(struct job *e, struct scratch *s, struct piece *p, int rc,
                         struct ts_err *err)
 {

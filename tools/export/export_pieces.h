@@ -3,8 +3,8 @@
  *
  * Nonzeros are divided into pieces: partitions of shards, each shard being read and checked by one
  * thread, or ranges of sorted records (build/sort/reorder.h). All threads convert pieces to text,
- * which is written in order. If the text of a piece exceeds its buffer, the rest is made when its
- * turn comes, so memory does not depend on the text.
+ * which is written in order. If the text of a piece exceeds its buffer, the remaining text is made
+ * when it is the piece's turn to be written, so memory does not depend on the text.
  *
  *   owner    the caller owns what the struct points to
  *   units    bytes, nonzeros

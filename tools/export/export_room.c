@@ -53,8 +53,8 @@ static double mean_digits(uint64_t n)
     return sum / (double)n;
 }
 
-/* Returns the least number of lines of a generated tensor, without cells of value 0. Here and
- * below, six standard deviations are allowed for chance. */
+/* Returns the least number of lines of a generated tensor, without cells of value 0. Bounds of
+ * random numbers here and below allow for six standard deviations. */
 static double lines_of_draws(const struct ts_synth *s)
 {
     const double n = (double)s->nnz, last = (double)s->value_last;

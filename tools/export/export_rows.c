@@ -11,7 +11,7 @@
 
 #define INDEX_CHARS 14u /* most characters of an index, 2^40, and a separator */
 
-/* The text of one of few different values. */
+/* The text of a value, if the tensor has only a few different values. */
 struct export_value {
     char text[TS_DECIMAL_CHARS];
     uint32_t n;

@@ -7,7 +7,7 @@
  *
  *   owner    the sink owns the file
  *   units    bytes
- *   threads  export_sink_pack is pure; the rest from one thread at a time
+ *   threads  export_sink_pack is pure; other functions from one thread at a time
  *   errors   0 or a negative ts_code with a sentence
  */
 #ifndef TS_TOOLS_EXPORT_SINK_H
@@ -33,7 +33,7 @@ struct export_sink {
 int export_sink_open(const char *path, int force, const char *option, struct export_sink *ret,
                      struct ts_err *err);
 
-/* Whether the output is lines that are not a table, on a terminal. */
+/* Whether the output goes to a terminal, and is lines that are no table. */
 int export_sink_is_screen(const char *path, int is_lines);
 
 /* Prints a note if the name of a file is that of a table but is_table is 0: the file gets numbers

@@ -160,7 +160,7 @@ static int divide_memory(struct export *e, struct ts_row_names_conf *names, stru
     b->text_bytes = text;
     left = memory - least_bytes(e, b->threads, text, names);
     names->bytes = ts_row_names_least(names);
-    if (e->pieces.sorted) { /* names get a third of the rest, and what sorting cannot use */
+    if (e->pieces.sorted) { /* names get a third of the memory left, and what sorting cannot use */
         const uint64_t most = ts_reorder_most(e->t, b->threads), sort = left - left / 3;
         b->sort_bytes = ts_reorder_least(e->t, b->threads);
         b->sort_bytes += most - b->sort_bytes < sort ? most - b->sort_bytes : sort;
@@ -302,7 +302,7 @@ static int mode_given(uint64_t given)
     return (given >> i & 1) != 0;
 }
 
-/* Sets *e from the options, and checks that they are possible. */
+/* Sets *e from the options, and checks that the tensor allows them. */
 static int choose(struct export *e, struct export_args *args, int with_mode, struct ts_err *err)
 {
     const struct ts_tensor *t = e->t;

@@ -59,7 +59,7 @@ struct piece {
     struct ts_text_piece in;
     struct ts_batch batch;
     double *value, *model, *residual; /* as many entries as the batch has room for */
-    double *weight; /* as many: weights of the cells, 1 for lines without a weight */
+    double *weight; /* weights of the cells, with as many entries; 1 for lines without a weight */
     struct cell_text out;
     uint64_t unseen; /* number of cells with an index whose row is zeros */
     uint64_t line;   /* line of a failure, counted in this piece; 0: the failure has no line */
@@ -231,7 +231,7 @@ static int begin(struct predict *p, const struct piece *w, struct ts_err *err)
         memset(line, ' ', strcspn(line, "\n"));
     p->begun = n > 0 || w->in.bytes == 0;
     p->weighted = n == order + 2; /* as tshard export writes cells with weights */
-    /* Any other number of fields is refused, with the number of the line. */
+    /* The parser refuses any other number of fields, with the number of the line. */
     p->rules.no_value = n != order + 1 && !p->weighted;
     p->lines.n_numbers = p->rules.no_value || p->lines.bare ? 1 : 3;
     if (!p->begun || !p->writes)
@@ -257,7 +257,7 @@ static uint32_t read_pieces(struct predict *p, int *rc, struct ts_err *err)
     for (; n < p->threads; n++) {
         struct piece *w = &p->piece[n];
         *rc = ts_text_input_next(p->input, w->text, &w->in, err);
-        if (*rc < 0 && w->in.bad_line) { /* the failure comes after the pieces that were read */
+        if (*rc < 0 && w->in.bad_line) { /* it is reported after the pieces that were read */
             w->rc = *rc;
             w->err = *err;
             w->line = 1;

@@ -74,7 +74,7 @@ static const struct ts_opt score_opts[] = {
 
 #define LINES_AT_A_TIME 1024u
 
-/* A thread's output for the nonzeros of a partition. */
+/* The buffers of a thread for its output on the nonzeros of a partition. */
 struct pen {
     struct cell_text text;
     uint64_t index[TS_BLOCK_NNZ * TS_MAX_ORDER];
@@ -153,7 +153,7 @@ static int put_cells(void *ctx, uint32_t thread, const struct ts_cells *c, struc
     return rc;
 }
 
-/* Writes the lines that are in the text of the first pen, and empties it. */
+/* Writes the lines in the buffer of the first thread, and empties the buffer. */
 static int write_text(struct scoring *s, struct ts_err *err)
 {
     struct cell_text *t = &s->pen[0].text;

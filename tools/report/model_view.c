@@ -141,8 +141,7 @@ static int choose_names(struct model_view *v, int tensor_named, struct ts_err *e
 
 /* ---- opening ---- */
 
-/* Reads history.json, if it exists. A damaged one says nothing: it is left out, and *fault tells
- * why. */
+/* Reads history.json, if it exists. A damaged file is ignored, and *fault says why. */
 static int read_history(struct model_view *v, struct ts_err *fault, struct ts_err *err)
 {
     const int rc = ts_json_read_in(v->model->dir, TS_MODEL_HISTORY, &v->record, err);
@@ -337,7 +336,7 @@ uint64_t model_view_dim(const struct model_view *v, uint32_t mode)
                               : v->model->n_rows[mode];
 }
 
-/* Sets *ret to the input index of each row, or to NULL when row i is index i. */
+/* Sets *ret to the index of each row in the input, or to NULL if row i is index i. */
 static int map_rows(const struct model_view *v, uint32_t mode, uint64_t **ret, struct ts_err *err)
 {
     const uint64_t rows = v->model->n_rows[mode];

@@ -11,7 +11,7 @@
  * sizes of the model, and no index whose label differs from that in the model. A named tensor with
  * such an index is refused.
  *
- *   owner    the view owns both until model_view_close
+ *   owner    the view owns model and tensor until model_view_close
  *   units    modes, rows and indices from 0
  *   threads  one at a time
  *   errors   0 or a negative ts_code
@@ -35,7 +35,7 @@ struct model_view {
 };
 
 /* Opens the operands, in any order: one that ends with .tsh is the tensor. Both may be missing.
- * Prints a note if history.json is damaged, and goes on without it. */
+ * Prints a note if history.json is damaged, and continues without it. */
 int model_view_open(const struct ts_cmd *cmd, uint32_t n_operands, char *const *operand,
                     struct model_view *ret, struct ts_err *err);
 void model_view_close(struct model_view *v);
@@ -53,7 +53,7 @@ double model_view_sweep_number(const struct ts_json_value *sweep, const char *ke
 /* The name of a mode: from the names of the model, else from run.json. NULL if it has no name. */
 const char *model_view_mode_name(const struct model_view *v, uint32_t mode);
 
-/* Returns these names for options that name modes. The view owns them. */
+/* Returns the names of the modes, for options that name modes. The view owns them. */
 struct tool_modes model_view_modes(const struct model_view *v);
 
 /* Returns the first index, 0 or 1, in the numbering of the input: from the tensor, else from
@@ -77,8 +77,8 @@ int model_view_has_labels(const struct model_view *v, uint32_t mode);
 int model_view_labels(const struct model_view *v, uint32_t mode, struct ts_strongest *list,
                       uint32_t n, struct ts_err *err);
 
-/* Prints a note on standard error if `unseen` is not 0: so many of n cells have an index whose row
- * is zeros in the model. */
+/* Prints a note on standard error if `unseen` is not 0: this many of n cells have an index whose
+ * row is zeros in the model. */
 void model_view_note_unseen(const struct ts_cmd *cmd, uint64_t unseen, uint64_t n,
                             const char *what);
 

@@ -8,7 +8,7 @@
 
 /* names that are read; a mode with more names is not taken for a sequence */
 #define MOST_NAMES 20000
-#define MARGIN     0.22 /* part of the axis at each end without ticks */
+#define MARGIN     0.22 /* fraction of the axis at each end that has no ticks */
 
 /* ---- values ---- */
 
@@ -45,8 +45,8 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Returns how many places the axis has at the distance of the two closest values; 0: out of
- * memory. */
+/* Returns the number of places on the axis if places are as far apart as the two closest values; 0:
+ * out of memory. */
 static uint64_t count_places(const double *x, uint64_t n)
 {
     double *sorted = malloc(n * sizeof *sorted), gap = INFINITY, places;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* report_axis.h - the place of each index of a mode on a line: by the value of its name, if names
- * are numbers or times.
+/* report_axis.h - the position of each index of a mode on the axis of a chart: by the value of its
+ * name, if names are numbers or times.
  *
  * Names that are all numbers, or all dates of ISO 8601, have a place by that value, in any order of
  * their indices. Names that look like times and ascend, such as 09:30, and modes without names,

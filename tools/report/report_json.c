@@ -13,7 +13,7 @@
 #include "tools/common/tool.h"
 #include "tools/common/tool_version.h"
 
-#define MOST_SWEEPS 400u /* most points of a curve over sweeps */
+#define MOST_SWEEPS 400u /* most points of a curve with a point for each sweep */
 #define MOST_TICKS  4u
 
 /* ---- members of run.json ---- */
@@ -73,8 +73,8 @@ static void put_run(struct tool_json *j, const struct ts_json_value *run)
     tool_json_close(j);
 }
 
-/* Writes a number of each sweep. If there are more sweeps than points, writes that of the last
- * sweep of equal ranges. Returns the sum over all sweeps. */
+/* Writes a number of each sweep. If there are more sweeps than points, writes the number of the
+ * last sweep in each of equal ranges. Returns the sum over all sweeps. */
 static double put_sweep_numbers(struct tool_json *j, const struct ts_json_value *sweeps,
                                 const char *key)
 {
@@ -229,7 +229,7 @@ static void put_modes(struct tool_json *j, const struct report_parts *p)
 
 /* ---- components ---- */
 
-/* Writes the name of an end of a line: its label, or else its index. */
+/* Writes the name of an end of a chart's line: the label of the index there, or else the index. */
 static void put_end(struct tool_json *j, const char *key, const char *label, double value)
 {
     char number[TS_NUM_CHARS];

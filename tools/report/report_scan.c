@@ -82,7 +82,8 @@ static double von_neumann(const struct scan *s)
     return spread > 0 ? s->steps / (2 * spread) : 1;
 }
 
-/* Computes the same ratio for the points of the lines, which are in the order of values. */
+/* Computes the von Neumann ratio for the points of the chart's lines, which are in the order of the
+ * values of names. */
 static double ratio_of_points(const struct report_mode *m, uint32_t components)
 {
     double steps = 0, spread = 0;

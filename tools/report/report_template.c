@@ -130,10 +130,10 @@ static const struct {
     { "short", put_short },     /* 204 k */
     /* a fraction as a percentage, without sign of the number and of percent */
     { "percent", put_percent },
-    { "name", put_name },         /* cut to the width of a list */
-    { "end", put_end },           /* cut to the width of an axis */
+    { "name", put_name },         /* a text, cut to the width of a list */
+    { "end", put_end },           /* a text, cut to the width of an axis */
     { "line", report_draw_line }, /* a chart of an array of numbers */
-    { "bars", report_draw_bars }, /* the same with bars */
+    { "bars", report_draw_bars }, /* a chart with bars */
     /* lines of the values of an array of objects, on a logarithmic axis */
     { "log", report_draw_log },
     { "matrix", report_draw_matrix }, /* an array of rows */
@@ -243,7 +243,8 @@ static const char *fill_section(struct filler *f, char *tag, const char *at, int
     assert(f->depth < MOST_DEPTH);
     f->depth++;
     for (int first = 1; element != NULL; element = element->next, first = 0) {
-        /* other values have no names, so their names are looked up in the context around */
+        /* values other than objects have no members, so names are looked up in the context around
+         * them */
         f->context[f->depth - 1] =
             element->kind == TS_JSON_OBJECT ? element : f->context[f->depth - 2];
         if (v->kind == TS_JSON_ARRAY)

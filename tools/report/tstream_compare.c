@@ -39,8 +39,8 @@ struct compared {
     const struct compare_args *args;
     const char *a, *b; /* the operands, as the user named them */
     uint32_t skip;     /* bit m: mode m is left out */
-    int skip_wrong;    /* --skip is wrong for these models */
-    /* numbers of these modes, from 1, in the order of --skip */
+    int skip_wrong;    /* 1: the value of --skip is wrong for these models */
+    /* numbers of the skipped modes, from 1, in the order of --skip */
     uint32_t n_skipped, skipped[TS_MAX_ORDER];
     char *name[TS_MAX_ORDER]; /* names of modes, from A, else from B; or NULL */
     struct ts_match match;
@@ -231,7 +231,7 @@ static int assign(struct compared *c, struct ts_err *err)
     return rc;
 }
 
-/* Copies the names of a model's modes where no name is set. */
+/* Copies the names of a model's modes to those modes that have no name yet. */
 static int take_names(struct compared *c, const struct ts_model *model, struct ts_err *err)
 {
     const struct ts_model_names *names = model->names;

@@ -359,7 +359,7 @@ static void print_text(const struct info *f)
     print_sweeps(ts_json_get(f->run, "sweeps"));
 }
 
-/* Opens the record and the factors; one of the two is enough. Both come from one directory. */
+/* Opens the record and the factors, both in one directory. One of the two is enough. */
 static int open_info(struct info *f, struct ts_err *err)
 {
     struct ts_open_dir *dir = NULL; /* for the record, if there is no model */

@@ -166,7 +166,7 @@ static void widen(struct top *t, uint32_t first, uint32_t last, const int least[
     }
 }
 
-/* Returns the columns that the widest group of `side` modes needs at least. */
+/* Returns the columns that the widest group of `side` modes printed side by side needs at least. */
 static int least_columns(const struct top *t, uint32_t side, const int least[])
 {
     int most = 0;
