@@ -151,7 +151,7 @@ static int open_start(const struct ts_api_run *c, struct ts_model **ret, struct 
     return rc == 0 ? ts_kruskal_model(c->conf.start, !same, ret, err) : rc;
 }
 
-/* Opens the given start (the function `open` of struct ts_run_given). */
+/* Opens the starting factors that the caller gave (the function `open` of struct ts_run_given). */
 static int open_given(void *ctx, const struct ts_resume *from, struct ts_model **ret,
                       struct ts_err *err)
 {

@@ -44,7 +44,7 @@ struct args {
     struct {
         const char *dims, *dtype;
         int fortran;
-    } array; /* in the library, these are part of the tensor's name */
+    } array; /* options of a dense tensor, which the library gets as part of the tensor's name */
     char loss_text[64], hold_out_text[32], format_text[32];
     char modes_text[TS_N_SETTINGS][MODES_CHARS]; /* texts of settings of modes */
 };
@@ -220,7 +220,8 @@ int ts_api_options_text(const struct ts_tensor *t, const ts_session_conf *sessio
     if (to != NULL) {
         take_args(a, session, t, conf, spec);
         if (a->l2 == NULL && spec->observed && spec->loss == TS_GCP_NONE)
-            a->l2 = "0"; /* without this text, the program would use its own default */
+            /* otherwise tstream cp would use its own default of l2 to resume the run */
+            a->l2 = "0";
         a->ranks.n = 0;
         for (uint32_t i = 0; i < n_ranks && i < TS_OPT_NUMBERS_MAX; i++)
             a->ranks.at[a->ranks.n++] = ranks[i];

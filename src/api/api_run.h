@@ -28,7 +28,7 @@ struct ts_api_run {
     /* for one of several models, instead of `sweep` of conf; may be NULL */
     ts_several_sweep_fn *sweep;
     void *ctx;
-    uint32_t number; /* number of this model */
+    uint32_t number; /* number of this model among several, from 0 */
     /* for one of several models that are written; otherwise NULL */
     const struct ts_run_place *place;
     int timed_out; /* 1: max_seconds have passed */

@@ -161,7 +161,8 @@ static ts_cp_conf conf_of(const struct several *s, uint32_t row)
     return own;
 }
 
-/* Returns one of the given starts, or NULL: options only record whether a start is given. */
+/* Returns one of the models that are given as starting factors, or NULL: options only record
+ * whether there are any. */
 static const ts_cpd *first_start(const struct several *s)
 {
     const ts_cpd *ret = NULL;
@@ -190,9 +191,10 @@ static int check_from(const struct several *s, char *options, uint64_t bytes, st
         is = is != NULL ? is : same[i].unsaid;
         if (strcmp(name, "init") == 0 && strcmp(is, "given") == 0 && strcmp(was, "random") != 0 &&
             strcmp(was, "nvecs") != 0)
-            continue; /* tstream cp records the file name of a given start */
+            continue; /* tstream cp records the file name of given starting factors */
         if (strcmp(name, "save-init") == 0 && (said == NULL || strcmp(is, "0") == 0))
-            /* the remaining models save no start, or an older version did not record this */
+            /* the remaining models do not save starting factors, or an older version did not record
+             * this */
             continue;
         if (strcmp(was, is) != 0)
             rc = ts_fail(err, TS_EARG, "%s: the run has %s %s, so it cannot continue with %s %s",

@@ -133,7 +133,7 @@ static int open_feed(const struct ts_engine_conf *conf, struct ts_engine *e, str
         return open_slabs(conf, &fc, e, err);
     if (conf->sample != NULL)
         rc = sample_budget(conf, &fc, e, err);
-    else if (!conf->dry_run && !conf->unknown) /* before the feed takes its memory */
+    else if (!conf->dry_run && !conf->unknown) /* before the feed takes the memory for this */
         rc = ts_cells_norm(&(struct ts_cells_conf){ .tensor = e->tensor,
                                                     .threads = e->threads,
                                                     .bytes = e->memory.feed_bytes,
@@ -441,7 +441,7 @@ int ts_engine_open(const struct ts_engine_conf *conf, struct ts_engine *ret, str
 
 void ts_engine_close(struct ts_engine *e)
 {
-    ts_feed_free(e->feed); /* before the backend, which may have page-locked this memory */
+    ts_feed_free(e->feed); /* first: it unlocks its page-locked memory through the backend */
     if (e->backend != NULL)
         e->backend->close(e->be);
     ts_residency_free(&e->residency);

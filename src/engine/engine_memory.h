@@ -24,7 +24,7 @@ struct ts_engine_memory {
     uint64_t factor_bytes; /* factor matrices in main memory; 0 if GPUs hold them */
     /* the part of factor_bytes that is in the budget: factors of further models */
     uint64_t beside_bytes;
-    /* upper bound for partial rows, Gram matrices, and memory for the start */
+    /* upper bound for partial rows, Gram matrices, and the computation of starting factors */
     uint64_t other_bytes;
     uint64_t method_bytes; /* the part of other_bytes that methods allocate once they run */
     uint64_t rest_bytes; /* the part of other_bytes that is used only when the fit is close to 1 */

@@ -160,7 +160,7 @@ int ts_models_table_read(struct ts_models_table *m, uint32_t i, const struct ts_
 static int is_better(const struct ts_models_row *a, const struct ts_models_row *b)
 {
     if (isfinite(a->held_out) &&
-        /* compared first: a higher rank always fits the other cells better */
+        /* compared first: a higher rank always has a better fit at cells that are not held out */
         isfinite(b->held_out))
         return a->held_out < b->held_out;
     if (isfinite(a->held_out_loss) && isfinite(b->held_out_loss))

@@ -52,8 +52,9 @@ struct ts_models_rank {
 
 struct ts_models_table {
     uint32_t n, n_ranks, restarts;
-    int folds; /* models of a rank differ in the cells that were held out, not in their starts */
-    struct ts_models_row *row; /* n: the starts of the first rank, then those of the next one */
+    /* 1: models of a rank differ in the cells that were held out, not in their starting factors */
+    int folds;
+    struct ts_models_row *row; /* n: the models of the first rank, then those of the next rank */
     struct ts_models_rank *rank;
 };
 

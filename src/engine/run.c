@@ -36,8 +36,8 @@ static const struct ts_state *state_of(const struct ts_run *run)
 
 /* ---- files ---- */
 
-/* Opens the directory of the result. *start: the start that must be written there; the caller
- * closes its model. */
+/* Opens the directory of the result. *start: the starting factors that must be written there; the
+ * caller closes start->model. */
 static int open_out(struct ts_run *run, struct ts_init_conf *start, int *saves, struct ts_err *err)
 {
     struct ts_run_conf *c = &run->conf;
@@ -183,7 +183,7 @@ static void record_stop(struct ts_run *run)
     tell_note(run, &warn);
 }
 
-/* Warns of components that were zero in a mode of the given start, and stayed zero. */
+/* Warns of components that were zero in a mode of the given starting factors, and stayed zero. */
 static void note_dead(struct ts_run *run, const struct ts_solver_result *result)
 {
     const struct ts_init_conf *init = &run->conf.method.init;
@@ -200,7 +200,7 @@ static void note_dead(struct ts_run *run, const struct ts_solver_result *result)
 
 /* ---- during the run ---- */
 
-/* Called when the backend holds the start: writes it if requested. */
+/* Called when the backend holds the starting factors: writes them to a file if requested. */
 static int take_start(void *ctx, struct ts_err *err)
 {
     struct ts_run *run = ctx;
@@ -297,7 +297,7 @@ static int end_run(struct ts_run *run, int rc, struct ts_solver_result *result, 
     return rc;
 }
 
-/* Opens all files except that of the start. *saves: whether the start must be written. */
+/* Opens all files except that of the starting factors. *saves: whether these must be written. */
 static int open_files(struct ts_run *run, struct ts_init_conf *start, int *saves,
                       struct ts_err *err)
 {

@@ -35,16 +35,17 @@ struct ts_run_outcome {
     struct ts_solver_result *result;
     int saved;            /* a later run can resume from the state of `sweep` and `mode` */
     uint32_t sweep, mode; /* sweep from 1, mode from 0 */
-    const char *partial;  /* the directory of this state; NULL: the run writes nothing */
+    const char *partial;  /* the directory of the saved state; NULL: the run writes nothing */
     uint64_t total_ns;
     int started; /* TS_RUN_STARTED came before this event */
 };
 
 enum ts_run_event_kind {
-    TS_RUN_NOTE,     /* a warning; the run continues */
-    TS_RUN_OPENED,   /* the directory of the run, if any, is open; the start is not written yet */
+    TS_RUN_NOTE, /* a warning; the run continues */
+    /* the directory of the run, if any, is open; starting factors are not written yet */
+    TS_RUN_OPENED,
     TS_RUN_STARTED,  /* all files are open; computing begins */
-    TS_RUN_COMPUTED, /* the start was computed, in passes of its own */
+    TS_RUN_COMPUTED, /* the starting factors were computed, in passes before the first sweep */
     TS_RUN_MODE,
     TS_RUN_SWEEP,
     TS_RUN_OVER, /* all sweeps are done */
@@ -57,8 +58,8 @@ enum ts_run_event_kind {
 struct ts_run_event {
     enum ts_run_event_kind kind;
     const struct ts_err *warn;            /* TS_RUN_NOTE: the warning */
-    const struct ts_solver_mode *mode;    /* an event after a mode: its figures */
-    const struct ts_solver_sweep *sweep;  /* an event after a sweep: its figures */
+    const struct ts_solver_mode *mode;    /* TS_RUN_MODE: figures of the mode */
+    const struct ts_solver_sweep *sweep;  /* TS_RUN_SWEEP: figures of the sweep */
     int rc;                               /* TS_RUN_OVER, TS_RUN_ENDED: the error; 0: none */
     const struct ts_run_outcome *outcome; /* TS_RUN_ENDED: how the run ended */
 };
@@ -89,9 +90,9 @@ struct ts_run_conf {
     const struct ts_engine *engine;
     void *be;           /* this model in the backend: the result of ts_engine_model */
     const char *tensor; /* path of the tensor, as the user named it */
-    /* The specification and settings of the solver. init.model is a given start. whole_start: the
-     * start is written, too. ts_run_begin fills in tensor, backend, feed, threads, callbacks,
-     * checkpoint and `from`. */
+    /* The specification and settings of the solver. init.model has given starting factors.
+     * whole_start: starting factors are written, too. ts_run_begin fills in tensor, backend, feed,
+     * threads, callbacks, checkpoint and `from`. */
     struct ts_solver_conf method;
     const struct ts_resume *from; /* the state to resume from; NULL: the run begins anew */
     int from_here;                /* the output replaces the directory from which `from` was read */
@@ -117,7 +118,7 @@ struct ts_run {
     struct ts_run_status status;
     char *partial;                  /* the directory of status.json */
     int has_status;                 /* 1: status.json describes this model */
-    int saves_start;                /* 1: the start is written when it has been computed */
+    int saves_start;                /* 1: starting factors are written once they are computed */
     int started;                    /* 1: the listener got TS_RUN_STARTED */
     uint32_t next_sweep, next_mode; /* the sweep (from 1) and mode (from 0) that come next */
     uint64_t start_ns, sweeps_ns;   /* sweeps_ns: time of the sweeps so far */

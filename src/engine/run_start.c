@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds the start that a run writes with its result. */
+/* Finds the starting factors that a run writes with its result. */
 #include "engine/run_start.h"
 
-/* Opens a given start. Returns a value of enum ts_resume_start, or a negative ts_code. */
+/* Opens given starting factors. Returns a value of enum ts_resume_start, or a negative ts_code. */
 static int open_given(const struct ts_run_start_conf *c, struct ts_model **ret, struct ts_err *err)
 {
     const int rc = c->given.open(c->given.ctx, c->from, ret, err);
@@ -16,7 +16,8 @@ int ts_run_start_find(const struct ts_run_start_conf *c, struct ts_init_conf *re
     *ret = c->init;
     ret->nvecs = c->init.nvecs && c->from == NULL;
     *saves = 0;
-    /* a start that is saved in this directory stays there, and this run must start from it */
+    /* starting factors that are saved in this directory stay there, and this run must start from
+     * them */
     if (!c->save && !(c->from != NULL && c->stays))
         return 0;
     if (c->from != NULL)

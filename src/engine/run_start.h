@@ -22,8 +22,8 @@ struct ts_run_given {
      * if they no longer exist. from: the run to be resumed, which did not save them; NULL: the run
      * begins anew. */
     int (*open)(void *ctx, const struct ts_resume *from, struct ts_model **ret, struct ts_err *err);
-    /* The start can no longer be written, for the reason in *err. Returns 0 if the run is to
-     * continue without it. NULL: this is always an error. */
+    /* Called if starting factors can no longer be written, for the reason in *err. Returns 0 if the
+     * run is to continue without it. NULL: this is always an error. */
     int (*lost)(void *ctx, struct ts_err *err);
     void *ctx;
 };
@@ -33,7 +33,7 @@ struct ts_run_start_conf {
     struct ts_init_conf init;
     const struct ts_resume *from; /* the run to be resumed; NULL: the run begins anew */
     int stays; /* 1: files are written to the directory from which `from` was read */
-    int save;  /* 1: the start is to be written */
+    int save;  /* 1: starting factors are to be written */
     struct ts_run_given given;
 };
 

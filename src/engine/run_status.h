@@ -55,7 +55,7 @@ struct ts_run_status {
     pthread_mutex_t lock;
     pthread_t thread; /* the thread that writes the file once a second */
     pthread_cond_t wake;
-    int writes, ends;     /* writes: the thread was started; ends: it must end */
+    int writes, ends;     /* writes: 1 if the thread was started; ends: 1 if the thread must end */
     const char *state;    /* "running", ... */
     int told;             /* 1: the last text was written, which says how the run ended */
     const char *sentence; /* the message of the failure, or NULL */

@@ -25,9 +25,9 @@ struct side {
     uint64_t n_rows;
     uint64_t *index; /* index of each row of the mode; NULL: row i is index i */
     uint64_t next;   /* number of the next row of the mode */
-    uint64_t held;   /* number of rows left in `rows`, at its end */
+    uint64_t held;   /* number of rows at the end of `rows` that were not compared yet */
     double *rows;
-    /* scaled rows for the same indices as the other side's, zeros for indices without a row */
+    /* scaled rows for the indices of the rows of either model, zeros for indices without a row */
     double *paired;
     double *square; /* rank: sums of squares of the scaled columns */
     double *scale;  /* rank: powers of two that scale columns to about 1; 0: only zeros so far */

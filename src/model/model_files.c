@@ -85,7 +85,7 @@ static enum ts_atomic_kind kind_of_record(int dir, const char *name, int whole)
             return !whole && ts_atomic_head(dir, name, &byte, 1) >= 0 ? TS_ATOMIC_OURS
                                                                       : TS_ATOMIC_FOREIGN;
         if (strcmp(name, RECORD) == 0 && !whole && has_state(dir))
-            return TS_ATOMIC_STATE; /* the record of the run whose state is here */
+            return TS_ATOMIC_STATE; /* the record of the run whose state is in this directory */
         return whole ? TS_ATOMIC_OURS : file[i].unfinished;
     }
     return TS_ATOMIC_FOREIGN;
@@ -118,7 +118,8 @@ static enum ts_atomic_kind kind_of_file(int dir, const char *name, int whole)
         return !whole && ts_atomic_head(dir, name, &byte, 1) >= 0 ? TS_ATOMIC_OURS
                                                                   : TS_ATOMIC_FOREIGN;
     if (strcmp(name, TS_MODEL_START) == 0 && !whole && has_state(dir))
-        return TS_ATOMIC_STATE;            /* the start of the run whose state is here */
+        /* the starting factors of the run whose state is in this directory */
+        return TS_ATOMIC_STATE;
     if (strcmp(name, TS_LABELS_FILE) == 0) /* no other program writes its first bytes */
         return (whole ? begins(dir, name, TS_LABELS_FILE_MAGIC)
                       : ts_atomic_head(dir, name, &byte, 1) >= 0)
@@ -272,7 +273,7 @@ enum ts_atomic_kind ts_model_kind_of(int dir, const char *name, int whole)
         return kind_of_common(dir, name, whole);
     if (strcmp(name, "status.json") == 0 && !whole && has_models(dir) &&
         ts_atomic_head(dir, TS_MODELS_RUN, &byte, 1) > 0)
-        return TS_ATOMIC_STATE; /* the status of the models here */
+        return TS_ATOMIC_STATE; /* the status of the models in this directory */
     if (strcmp(name, TS_MODELS_RUN ".new") == 0 || strcmp(name, TS_MODELS_JSON ".new") == 0 ||
         strcmp(name, TS_MODELS_TSV ".new") == 0)
         return whole ? TS_ATOMIC_FOREIGN : TS_ATOMIC_OURS;

@@ -66,7 +66,7 @@ int ts_model_place(const struct ts_model_conf *conf, struct ts_err *err)
     const struct ts_atomic_conf place = place_of(conf);
     struct ts_atomic_dir *dir = NULL;
     int rc;
-    /* opening the directory would remove files that may still be needed */
+    /* not opened, because that would remove files in DIR.partial that may still be needed */
     if (conf->force || conf->resume)
         return 0;
     rc = ts_atomic_dir_open(&place, &dir, err);
@@ -384,7 +384,7 @@ static int write_ktensor(struct ts_model_out *o, struct ts_err *err)
     return close_sink(&to, rc, err);
 }
 
-/* Writes n rows of the start, from `row` on. */
+/* Writes n rows of the starting factors, from `row` on. */
 static int put_start_rows(struct ts_model_out *o, const struct ts_factors *start, uint32_t mode,
                           uint64_t row, uint64_t n, const struct sink_file *to, struct ts_err *err)
 {

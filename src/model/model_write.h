@@ -54,8 +54,8 @@ struct ts_model_conf {
      * no_labels: it has no labels of rows. */
     const struct ts_model_names *names;
     int no_labels;
-    /* By mode: bytes of the start, if it is written too; otherwise NULL. ts_model_begin and the
-     * functions that estimate sizes read it. */
+    /* By mode: bytes of the starting factors, if they are written too; otherwise NULL.
+     * ts_model_begin and the functions that estimate sizes read it. */
     const double *start_bytes;
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop */
 };

@@ -17,7 +17,7 @@ struct tool_csv {
 
 void tool_csv_text(struct tool_csv *c, const char *text); /* NULL: an empty cell */
 void tool_csv_u64(struct tool_csv *c, uint64_t x);
-void tool_csv_f64(struct tool_csv *c, double x); /* the shortest decimal that reads back the same */
+void tool_csv_f64(struct tool_csv *c, double x); /* writes the fewest digits that reproduce x */
 void tool_csv_f32(struct tool_csv *c, float x);
 void tool_csv_end(struct tool_csv *c); /* ends the line */
 

@@ -26,7 +26,8 @@ void tool_ranks_set(struct ts_comm *comm, uint32_t beside)
 {
     ranks = comm->n > 1 ? comm : NULL;
     ts_machine_share(beside);
-    /* launchers give ranks a terminal, even if their own output is none */
+    /* no colors: launchers give ranks a terminal even if the launcher's own output goes to a
+     * file */
     (void)setenv("NO_COLOR", "1", 0);
     if (!tool_ranks_speaks())
         drop_output();

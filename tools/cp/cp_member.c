@@ -20,7 +20,7 @@ int cp_member_kept(const struct cp_group *s)
     return tstream_cp_writes(s->args) && (s->n_done > 0 || s->args->models_from != NULL);
 }
 
-/* Returns the options as for a run of this model alone. */
+/* Returns the options with which a run of the model of `row` alone would have the same result. */
 static struct cp_args options_of(const struct cp_group *s, const struct ts_models_row *row)
 {
     const uint32_t i = (uint32_t)(row - s->models.row);
@@ -63,7 +63,7 @@ static int find_state(struct cp_group *s, struct cp_member *o, struct ts_err *er
         return 0;
     }
     o->own.from = &o->state;
-    if (lacks_error(s, o)) { /* computed from its start, the model has the same bits */
+    if (lacks_error(s, o)) { /* starts again from its starting factors, with the same bits */
         o->own.from = NULL;
         ts_resume_close(&o->state);
         o->mc.force = 1;

@@ -24,7 +24,7 @@ struct cp_member {
     struct cp_report report; /* must not move while the engine is open */
     struct cp_model model;
     struct ts_run run;      /* not under way before the model begins and after it ends */
-    struct ts_model *start; /* NULL: the start is random, or part of the state */
+    struct ts_model *start; /* given starting factors; NULL: random ones, or factors of the state */
 };
 
 struct cp_group {
@@ -41,7 +41,7 @@ struct cp_group {
     uint32_t n_done, n_printed, next_row;
     /* number of models whose components are all zero, and of others with some zero components */
     uint32_t n_empty, n_dying;
-    int started; /* whether this process has begun a model */
+    int started; /* 1: this process has begun a model */
     uint64_t start_ns;
 
     struct ts_engine engine;

@@ -67,7 +67,7 @@ static int was_given(const struct ts_cmd *cmd, uint64_t given, const char *name)
     return (given >> at & 1) != 0;
 }
 
-/* Sets the rank to that of the start model, unless --rank was given. */
+/* Sets the rank to that of the model with the starting factors, unless --rank was given. */
 int cp_options_take_rank(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args,
                          struct ts_err *err)
 {

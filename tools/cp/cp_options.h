@@ -12,10 +12,10 @@
 
 #include "tools/cp/tstream_cp.h"
 
-/* Checks that --init is one of its words, or names a file. */
+/* Checks that the value of --init is one of the option's words, or names a file. */
 int cp_options_check_init(const struct cp_args *args, struct ts_err *err);
 
-/* Sets the rank to that of the start model, unless --rank was given. */
+/* Sets the rank to that of the model with the starting factors, unless --rank was given. */
 int cp_options_take_rank(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args,
                          struct ts_err *err);
 

@@ -34,7 +34,7 @@ struct cp_report {
     const struct ts_cmd *cmd;
     const void *args;      /* arguments of cmd, for the record */
     const char *path;      /* path of the tensor */
-    struct cp_given given; /* opens the start a second time */
+    struct cp_given given; /* opens given starting factors a second time */
     const char *out_dir; /* directory of the factors; NULL: none are written. Set by cp_run_begin */
     struct cp_model *model; /* NULL: the run has one model */
     int json, details;

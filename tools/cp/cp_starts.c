@@ -17,8 +17,8 @@ static int is_pipe(const struct cp_args *args)
     return stat(args->init, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
 }
 
-/* Opens the files of starts. A failure is ignored here, because it occurs again, with a message,
- * when the start is needed. */
+/* Opens the files with starting factors. A failure is ignored here, because it occurs again, with a
+ * message, when the factors are needed. */
 void cp_starts_open(const struct cp_args *args, struct cp_start_files *ret)
 {
     struct ts_err why;
@@ -66,7 +66,7 @@ static int open_again(void *ctx, const struct ts_resume *from, struct ts_model *
     return cp_starts_model(args, ret, err) < 0 ? err->code : 1;
 }
 
-/* Notes that a start no longer exists. Returns a failure if the user asked to save it. */
+/* Notes that starting factors no longer exist. Returns a failure if the user asked to save them. */
 static int note_lost(void *ctx, struct ts_err *err)
 {
     const struct cp_given *g = ctx;

@@ -28,10 +28,10 @@ void cp_starts_close(struct cp_start_files *f);
 /* Opens the model to start from. Each call reads it from its beginning. */
 int cp_starts_model(const struct cp_args *args, struct ts_model **ret, struct ts_err *err);
 
-/* A start that the run reads twice, because --save-init writes it. */
+/* Starting factors that the run reads twice, because --save-init writes them. */
 struct cp_given {
     const struct cp_args *args;
-    const struct ts_cmd *cmd; /* prints a note if the start no longer exists; NULL: no note */
+    const struct ts_cmd *cmd; /* prints a note if the factors no longer exist; NULL: no note */
 };
 struct ts_run_given cp_starts_given_by(struct cp_given *g);
 

@@ -213,7 +213,7 @@ static void json_memory(struct tool_json *j, const struct run_plan *p)
     tool_json_u64(j, "free_bytes", p->memory.free_bytes);
     tool_json_u64(j, "factor_bytes", p->memory.factor_bytes);
     tool_json_u64(j, "other_bytes", p->memory.other_bytes - p->memory.rest_bytes);
-    tool_json_u64(j, "near_1_bytes", p->memory.rest_bytes); /* not part of the total */
+    tool_json_u64(j, "near_1_bytes", p->memory.rest_bytes); /* not part of the total memory */
     tool_json_u64(j, "resident_shard_bytes", p->run.resident_bytes);
     tool_json_u64(j, "slot_bytes", p->run.n_slots * p->run.slot_bytes);
     tool_json_u64(j, "decoded_bytes", p->memory.spare_bytes);

@@ -8,7 +8,8 @@
 
 /* Groups of rows of a mode. One process updates each group and exchanges its sums. */
 #define GROUPS 64u
-#define PARTS  6 /* parts of a GPU's range: one is sent while the next is computed */
+/* parts of a GPU's range of shards: rows of one are sent while the next is computed */
+#define PARTS 6
 
 /* Divides a mode among processes on CPU cores. cut has room for n + 1 numbers. */
 static void divide_mode(const struct ts_tensor *t, uint32_t m, uint64_t *cut, struct plan_ranks *p)

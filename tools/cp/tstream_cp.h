@@ -16,9 +16,9 @@ struct cp_args {
     struct ts_processor processor;
     struct array_opts array;
 
-    /* Members that tstream_cp_command derives from them. */
+    /* Members that tstream_cp_command derives from the options. */
     uint32_t rank; /* rank of the model; with several models the largest */
-    /* fraction held out, and start of its range of hashes, from hold_out */
+    /* fraction of nonzeros held out, and where the range of their hashes begins; from hold_out */
     double held_share, held_from;
     int poisson;         /* whether `loss` is poisson */
     struct ts_spec spec; /* constraints of the run and each mode */
@@ -36,8 +36,8 @@ struct cp_args {
     const struct ts_models_run *models_from; /* resumed run of several models; or NULL */
     /* the file or directory that --init names (cp_starts.h) */
     const struct cp_start_files *start_files;
-    /* name of the start model in a directory of several; NULL: --init names one model, or the best
-     * one is meant */
+    /* name of the model with starting factors in a directory of several models; NULL: --init names
+     * one model, or the best one is meant */
     const char *start_name;
 };
 

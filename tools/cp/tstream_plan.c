@@ -52,8 +52,8 @@ static void count_shared(const struct ts_tensor *t, struct run_plan *p)
     p->pace.first_s += more;
 }
 
-/* Adds a model of this rank. start: the start that is written, with `room` for its sizes; NULL:
- * none. */
+/* Adds a model of this rank to *mc. start: starting factors that are written, with `room` for their
+ * sizes; NULL: none. */
 static void take_rank(const struct run_plan *p, uint32_t rank, struct ts_init_conf *start,
                       double *room, struct ts_model_conf *mc)
 {

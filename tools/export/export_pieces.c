@@ -23,7 +23,7 @@ struct scratch {
     size_t n_bytes;
 };
 
-/* A piece, and the position that its text has reached. */
+/* A piece (some of the nonzeros), and the position up to which it was converted to text. */
 struct piece {
     /* Either a range of blocks of a shard, or records. */
     uint64_t shard;

@@ -26,7 +26,8 @@ struct export_rows {
 };
 
 int export_rows_open(struct export_rows *e,
-                     struct ts_err *err); /* sets value and line_bytes; all else is set before */
+                     /* sets value and line_bytes; the caller has set the other members */
+                     struct ts_err *err);
 void export_rows_close(struct export_rows *e);
 
 /* Returns the bytes that the longest possible line takes. */

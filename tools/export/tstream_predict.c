@@ -77,13 +77,13 @@ struct predict {
     struct cell_table table; /* parser, if the file with the cells is a table */
     struct cell_lines lines;
     struct export_sink sink;
-    int writes; /* whether there is an output */
+    int writes; /* whether the values of cells are written */
     uint32_t threads;
     struct piece *piece; /* one for each thread */
     int begun;           /* whether the first line was read, so that rules.no_value is set */
     uint64_t n_lines, n_cells, n_unseen, start_ns;
     int weighted;                        /* whether a weight follows each value */
-    double squares, magnitudes, weights; /* sums over cells, in their order */
+    double squares, magnitudes, weights; /* sums over cells, in the order of the text */
     struct tool_progress progress;
 };
 

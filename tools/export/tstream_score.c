@@ -88,8 +88,8 @@ struct scoring {
     struct ts_kruskal *model;
     uint32_t threads;
     uint64_t name_bytes;
-    int wanted; /* whether there are lines, and an output for them */
-    int writes; /* whether this process writes them */
+    int wanted; /* whether lines of cells or slices are written by any process */
+    int writes; /* whether this process writes the lines */
     struct cell_lines lines;
     struct export_sink sink;
     struct ordered_out order;

@@ -27,9 +27,10 @@ char *report_models_of(const char *path)
 
 /* ---- recommended rank ---- */
 
-#define SAME_FACTORS 0.9  /* least score of starts that found the same components */
+/* least mean score at which the models of a rank count as having the same components */
+#define SAME_FACTORS 0.9
 #define CONSISTENT   50.0 /* least core consistency, in percent */
-#define OF_BEST_FIT  0.95 /* part of the best fit above which the fit hardly grows */
+#define OF_BEST_FIT  0.95 /* a rank with this fraction of the best fit is high enough */
 
 /* Returns the smallest rank whose cross-validation error is within one standard error of the
  * least. */

@@ -18,7 +18,7 @@
 #include "tools/tstream.h"
 #include "tools/tstream_operand.h"
 
-#define INDENT 9 /* columns before the values, for their names */
+#define INDENT 9 /* columns for the names before the values */
 #define FIRST  3 /* number of first and last sweeps shown, if there are many */
 #define LAST   17
 
@@ -362,7 +362,7 @@ static void print_text(const struct info *f)
 /* Opens the record and the factors, both in one directory. One of the two is enough. */
 static int open_info(struct info *f, struct ts_err *err)
 {
-    struct ts_open_dir *dir = NULL; /* for the record, if there is no model */
+    struct ts_open_dir *dir = NULL; /* directory of the record, if there is no model */
     struct ts_err why;
     const int model = ts_model_open(f->path, &f->model, &why);
     int there = 0, rc = 0;

@@ -54,7 +54,7 @@ struct ts_exact_fit {
     double residual; /* |X - M| */
     double norm;     /* |X| */
     double model_norm; /* |M| */
-    double error;      /* estimate: the fit is within this of the exact one */
+    double error;      /* estimate of the largest difference between `fit` and the exact fit */
 };
 
 /* Returns the mode whose MTTKRP is computed: the mode with the fewest rows, because the model's

@@ -33,7 +33,7 @@ int ts_known_fit_shape(struct ts_kruskal *k, const struct ts_tensor *t, struct t
                            TS_NTH_MODE " of the model has %" PRIu64
                                        " row%s, of the tensor %" PRIu64,
                            m + 1, k->dim[m], ts_num_plural(k->dim[m]), d->dim);
-        /* without an index array, the rows of the mode are those of the tensor */
+        /* without an index array, the model's rows are those of the tensor's used slices */
         if (k->index[m] == NULL)
             rc = ts_tensor_rows(t, m, &k->index[m], err);
         k->dim[m] = d->dim;

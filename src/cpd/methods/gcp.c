@@ -44,7 +44,7 @@
 #define RATE 0.05
 /* the run ends after this many sweeps in a row in which the objective hardly fell */
 #define IDLE 10u
-/* for models that are logarithms: entries of a start are between -SPREAD and SPREAD */
+/* for models that are logarithms: random starting entries are between -SPREAD and SPREAD */
 #define SPREAD      0.6
 #define CHUNK_BYTES (UINT64_C(1) << 20)
 
@@ -155,7 +155,7 @@ static int is_logarithm(int kind)
     return kind != TS_GCP_NONE && ts_loss_of(kind)->logarithm_of != NULL;
 }
 
-/* Returns the value that the model of a random start should have on average. */
+/* Returns the value that the model of random starting factors should have on average. */
 static double start_value(const struct ts_init_conf *c)
 {
     const struct ts_loss *loss = ts_loss_of(c->spec->loss);

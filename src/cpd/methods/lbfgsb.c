@@ -33,7 +33,7 @@
 #define CHANGE    (2u + PAIRS) /* the first of PAIRS moments */
 #define SPAN      4096u        /* entries that are summed by one thread at a time */
 #define ENOUGH    1e-4         /* least fall of F, relative to what the gradient predicts */
-#define FLAT      1e-10        /* least s'y / y'y of a pair that is used: its curvature */
+#define FLAT      1e-10        /* least s'y / y'y of a pair (step s, change y) that is used */
 #define FIRST     0.1          /* length of the first step, relative to the norm of all factors */
 #define TRIES     20u
 #define STUCK     255u /* value of `tries` if no step helps */
@@ -514,7 +514,7 @@ static int judged(struct ts_solver *a, struct ts_err *err)
 {
     struct lbfgsb *l = a->own;
     const double now = ts_gcp_objective(a);
-    if (isnan(l->gcp.before)) { /* F of the start, before the first step */
+    if (isnan(l->gcp.before)) { /* F of the starting factors, before the first step */
         if (!isfinite(now))
             return ts_solver_not_finite(a, err);
         l->gcp.before = now;
@@ -539,7 +539,7 @@ static int settled(const struct ts_solver *a, double change)
 
 /* ---- start and states ---- */
 
-/* Moves entries of the factors at the start into their bounds. */
+/* Moves entries of the starting factors into their bounds. */
 static int start(struct ts_solver *a, struct ts_err *err)
 {
     int rc = make(a, err);

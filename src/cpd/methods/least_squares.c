@@ -70,8 +70,8 @@ void ts_solver_limit_rows(struct ts_solver *a)
     update->l2 = c->l2;
 }
 
-/* Whether the start is far too large for the tensor. It is called before the first mode is
- * solved. */
+/* Whether the starting factors are far too large for the tensor. It is called before the first mode
+ * is solved. */
 static int starts_too_large(struct ts_solver *a)
 {
     const struct ts_tensor *t = a->conf->init.tensor;

@@ -87,8 +87,8 @@ struct ts_method {
      * NULL: it refuses nothing. */
     int (*check)(const struct ts_solver *a, struct ts_err *err);
 
-    /* Called when the backend has the factors of the start, and a->gram their Gram matrices. The
-     * method may change them. NULL: they stay as they are. */
+    /* Called when the backend has the starting factors, and a->gram their Gram matrices. The method
+     * may change both. NULL: they stay as they are. */
     int (*start)(struct ts_solver *a, struct ts_err *err);
 
     /* Prepares the update of mode a->product. a->update.kind is set, and is not TS_ROW_KEEP. The

@@ -36,7 +36,7 @@ struct ts_curve {
     double g, mu; /* as in the formula above; both are above 0, and g may be arbitrarily small */
     double l1, lower, upper; /* l1 is not negative; bounds may be infinite */
     const double *c;         /* n: the linear term; 0 for entries without a row */
-    /* n: on entry a start, which may be out of bounds; on return the result. */
+    /* n: on entry the column to start from, which may be out of bounds; on return the result. */
     double *x;
     double *scratch;            /* TS_CURVE_SCRATCH * n numbers of free memory */
     int (*gives_up)(void *ctx); /* called in every step: not 0 ends the steps; NULL: never */
@@ -45,7 +45,7 @@ struct ts_curve {
 
 #define TS_CURVE_SCRATCH 9u
 
-/* Sets the entries without a row to the best values for the other entries of the start. */
+/* Sets the entries of x without a row to the best values given the other entries of x. */
 void ts_curve_begin(const struct ts_curve *c);
 
 /* Moves x to the solution, or nearer to it, from a start in which all entries are set. Returns the

@@ -29,7 +29,8 @@
 #define POLAR_NONE 1e-13
 #define DRAW_SEED  UINT64_C(0x706F6C6172)
 #define MOST_DRAWS 8u /* most draws to find one column */
-/* a drawn column is used if it keeps this share of its square after projection */
+/* a random column is used if at least this fraction of its squared length remains after
+ * projection */
 #define LEAST_LEFT 1e-6
 
 struct polar {

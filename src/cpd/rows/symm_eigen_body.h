@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* symm_eigen_body.h - all eigenvectors, and pseudo-inverses from them: a part of symm.c. */
 
-/* most steps of QL for an eigenvalue; about two are needed, so this is never reached */
+/* most steps of QL for an eigenvalue; about two are needed, so this limit is never reached */
 #define MAX_STEPS 50
 /* smaller numbers have inexact squares; they are negligible beside entries of 1 */
 #define TINY 1e-140

@@ -82,7 +82,8 @@ int ts_accelerate_new(const struct ts_init_conf *init, enum ts_precision precisi
     a->rank = init->rank;
     a->modes = kept_modes(init->spec, a->order);
     a->lengths = ts_spec_lengths(init->spec, a->order);
-    a->pace.taken = 1; /* the first sweep starts from the factors of the start */
+    /* 1: no step is due, because the first sweep begins with the starting factors */
+    a->pace.taken = 1;
     a->pace.gain[0] = a->pace.gain[1] = INFINITY;
     a->lambda = calloc((a->order + 2) * (size_t)a->rank, sizeof *a->lambda);
     a->chunk = malloc(CHUNK_BYTES);

@@ -34,7 +34,7 @@ void ts_best_free(struct ts_best *b); /* b may be NULL */
 int ts_best_take(struct ts_best *b, const struct ts_solver_sweep *s, const double *lambda,
                  const double *gram, struct ts_err *err);
 
-/* Returns the sweep of the copy, from 1, or 0 if there is no copy yet. */
+/* Returns the sweep from which the best factors are, from 1, or 0 if there are none yet. */
 uint32_t ts_best_sweep(const struct ts_best *b);
 
 /* Writes the figures of the copy into the result, except for how the run ended. Also writes the

@@ -324,8 +324,8 @@ int ts_init_mode(const struct ts_init_conf *c, uint32_t mode, double *gram, stru
 
 struct start {
     const struct ts_init_conf *conf;
-    /* By mode, unless row i is index i: the index of each random row. If the backend holds the
-     * start: the index of each of its rows. */
+    /* By mode: the index of each random row or, if the backend holds the starting factors, of each
+     * of its rows. NULL: row i is index i. */
     uint64_t *index[TS_MAX_ORDER];
     uint64_t next; /* next row of the backend */
 };

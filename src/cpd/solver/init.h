@@ -38,10 +38,10 @@ struct ts_init_conf {
     void *be;
     uint32_t rank, threads; /* threads 0: all */
     uint64_t seed;
-    /* NULL: a random start; otherwise a freshly opened model that ts_init_check accepts */
+    /* NULL: random starting factors; otherwise a freshly opened model that ts_init_check accepts */
     struct ts_model *model;
     int nvecs; /* 1 with model NULL: start from the leading left singular vectors (nvecs.h) */
-    int held;  /* for ts_init_save: 1 if the start was computed, and the backend has its factors */
+    int held;  /* for ts_init_save: 1 if starting factors were computed, and are in the backend */
     const struct ts_spec *spec;        /* NULL: least squares of all cells */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
     /* a stop flag of this rank alone, for work after which the ranks agree on an error; or NULL */
@@ -67,11 +67,11 @@ uint64_t ts_init_rows(const struct ts_tensor *t, uint32_t mode);
  * used. */
 int ts_init_save(const struct ts_init_conf *conf, struct ts_model_out *out, struct ts_err *err);
 
-/* Whether the start is known only after a computation: it consists of singular vectors, or of
- * random numbers that a loss has scaled. */
+/* Whether starting factors are known only after a computation: they are singular vectors, or random
+ * numbers that a loss has scaled. */
 int ts_init_is_computed(const struct ts_init_conf *conf);
 
-/* Returns the fewest bytes that a mode can take in this file. */
+/* Returns the fewest bytes that a mode can take in the file of ts_init_save. */
 double ts_init_save_bytes(const struct ts_init_conf *conf, uint32_t mode);
 
 /* Sets *gram to the Gram matrix of the rows in the backend. It has the bits of a start that is read

@@ -83,7 +83,7 @@ static int end_product(struct ts_solver *a, struct ts_err *err)
         struct ts_device_times *d = &a->times.device[0];
         struct ts_exchanged e;
         uint64_t all_ns;
-        (void)exchanged(a); /* discards times of exchanges before these rows */
+        (void)exchanged(a); /* discards the times of exchanges before the rows are computed */
         rc = a->method->rows(a, err);
         all_ns = ts_solver_trace(a, "rows", start, a->product) - start;
         e = exchanged(a);

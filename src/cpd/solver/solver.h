@@ -68,7 +68,7 @@ struct ts_solver_sweep {
     /* with `observed`: error at listed cells that are not held out, and at held-out cells; NaN if
      * there are none */
     double rmse, held_out;
-    double mean; /* the mean that is subtracted from these cells; NaN if no mean is subtracted */
+    double mean; /* the mean that is subtracted from observed cells; NaN if no mean is subtracted */
     /* figures of a Poisson model (apr.c), whose objective is -log_likelihood; otherwise NaN */
     double log_likelihood, kkt;
     uint32_t n_dead; /* number of components that are zero in some mode */
@@ -93,7 +93,8 @@ struct ts_solver_mode {
 };
 
 struct ts_solver_conf {
-    /* tensor, backend, rank, start and specification. Its stop flag holds for the whole run */
+    /* tensor, backend, rank, starting factors and specification; its stop flag is for the whole
+     * run */
     struct ts_init_conf init;
     struct ts_feed *feed;        /* reads the shards of all modes */
     enum ts_precision precision; /* precision of the backend, whose range must include the values */
@@ -113,10 +114,11 @@ struct ts_solver_conf {
     uint32_t patience;
     /* 1: extrapolate between sweeps (accelerate.h), with memory for ts_accelerate_bytes */
     int accelerate;
-    /* 1: compute the factor of the first mode for the start, even if no sweep needs it */
+    /* 1: compute a starting factor for the first mode, even if no sweep needs it */
     int whole_start;
     int (*started)(void *ctx,
-                   /* called when the backend holds the start, for ts_init_save; or NULL */
+                   /* called when the backend holds the starting factors, for ts_init_save; or
+                    * NULL */
                    struct ts_err *err);
     void (*mode)(void *ctx, const struct ts_solver_mode *m); /* called after each mode; or NULL */
     /* called after each sweep; or NULL */
@@ -164,7 +166,7 @@ struct ts_solver_result {
     double rmse, held_out, held_out_loss; /* of the last sweep, as in struct ts_solver_sweep */
     int overfits; /* 1: the run ended because the error at held-out cells did not fall (patience) */
     uint32_t n_dead;
-    /* at most this many of the n_dead components were zero in a given start */
+    /* at most this many of the n_dead components were zero in given starting factors */
     uint32_t n_dead_start;
     int constrained; /* 1: some mode has a constraint */
     uint32_t sweeps;

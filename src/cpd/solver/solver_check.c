@@ -103,7 +103,8 @@ static int take_constraints(struct ts_solver *a, struct ts_err *err)
                                      a->spec->observed ? "another loss than least squares"
                                                        : "a run without " TS_SET_OBSERVED,
                                      err);
-    /* clears the held-out cells of an earlier run, which also matter for products of the start */
+    /* clears held-out cells of an earlier run, which would also affect the MTTKRPs for starting
+     * factors */
     if (rc == 0 && ts_backend_can(c->backend, TS_CAN_HELD_OUT))
         c->backend->hold_out(c->be, &a->conf->hold_out);
     return rc == 0 ? c->backend->own_rows(c->be, own, err) : rc;

@@ -13,7 +13,7 @@
 static uint32_t sign_mode(const struct ts_solver *a)
 {
     uint32_t first = 0, ret = a->order;
-    /* methods that descend by a loss choose signs in their start */
+    /* methods that descend by a loss choose signs when they scale the starting factors */
     if (ts_solver_kind(a, 0) == TS_ROW_DESCEND)
         return ret;
     while (first < a->order && ts_solver_kind(a, first) == TS_ROW_KEEP)
@@ -35,8 +35,8 @@ static uint32_t free_mode(const struct ts_solver *a)
     return m;
 }
 
-/* Multiplies the weights of the start into the factor of a mode. The weights matter if an update
- * reads old rows. Modes whose column lengths must stay are avoided. */
+/* Multiplies the weights of the starting factors into the factor of a mode. The weights matter if
+ * an update reads old rows. Modes whose column lengths must stay are avoided. */
 static int start_weights(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
@@ -55,8 +55,8 @@ static int start_weights(struct ts_solver *a, struct ts_err *err)
     return c->backend->scale(c->be, to, a->scale, err);
 }
 
-/* Refuses a given start that would stay 0. Negative entries become 0 in nonnegative modes; the
- * model is 0 if each component is then 0 in one of these modes. */
+/* Refuses given starting factors whose model would stay 0. Negative entries become 0 in nonnegative
+ * modes; the model is 0 if each component is then 0 in one of these modes. */
 static int check_given(const struct ts_solver *a, uint32_t first, struct ts_err *err)
 {
     uint32_t n_zero = 0, mode = a->order;
@@ -79,8 +79,8 @@ static int check_given(const struct ts_solver *a, uint32_t first, struct ts_err 
         a->conf->init.model->path, mode + 1);
 }
 
-/* Returns how many components of a given start have weight 0, or are zero in a mode whose start is
- * read. */
+/* Returns how many components of given starting factors have weight 0, or are zero in a mode whose
+ * starting factor is read. */
 static uint32_t count_dead(const struct ts_solver *a, uint32_t first)
 {
     const struct ts_model *given = a->conf->init.model;
@@ -98,9 +98,9 @@ int ts_solver_start(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     const uint32_t sign = sign_mode(a);
-    /* no product reads the start of the first mode, because this mode is solved first */
+    /* no MTTKRP reads the starting factor of the first mode, because this mode is solved first */
     const int unused = sign == a->order && ts_solver_kind(a, 0) != TS_ROW_KEEP;
-    /* the row update of the first mode does not read it either */
+    /* the row update of the first mode does not read this starting factor either */
     const int unseen = unused && !ts_row_reads_old(ts_solver_kind(a, 0));
     const struct ts_nvecs_conf nvecs = {
         .init = c,
@@ -121,7 +121,7 @@ int ts_solver_start(struct ts_solver *a, struct ts_err *err)
         rc = start_weights(a, err);
     if (rc == 0 && a->method->start != NULL)
         rc = a->method->start(a, err);
-    /* a random start is complete only now: the method may have scaled it */
+    /* random starting factors are complete only now: the method may have scaled them */
     if (rc == 0 && a->conf->started != NULL && !c->nvecs)
         rc = a->conf->started(a->conf->ctx, err);
     a->at = TS_SOLVER_SIGN;

@@ -53,11 +53,12 @@ struct ts_solver {
     int wide; /* 1: factors are float32, but the last mode's MTTKRP is summed in float64 */
     const struct ts_spec *spec; /* ts_spec_plain, unless the run has constraints */
     int constrained;            /* 1: the specification is not ts_spec_plain */
-    uint32_t n_dead_start;      /* components of a given start that are zero in some mode */
-    int penalty;                /* 1: some mode has a penalty */
-    int balanced;               /* 1: lengths of columns matter, so they are kept between modes */
-    double held_best;           /* the least error at held-out cells of all sweeps so far */
-    uint64_t held_since;        /* number of sweeps after the one with that error */
+    /* components of given starting factors that are zero in some mode */
+    uint32_t n_dead_start;
+    int penalty;         /* 1: some mode has a penalty */
+    int balanced;        /* 1: lengths of columns matter, so they are kept between modes */
+    double held_best;    /* the least error at held-out cells of all sweeps so far */
+    uint64_t held_since; /* number of sweeps after the one with that error */
     /* Number of fitted nonzeros, and number of held-out ones, or the sums of their weights. Set by
      * `tell` of the method. */
     double kept, n_held;
@@ -197,7 +198,7 @@ int ts_solver_fit_check(const struct ts_solver *a,
 int ts_solver_fit_float32_will_do(const struct ts_solver *a, double margin);
 double ts_solver_fit_objective(const struct ts_solver *a);
 
-/* 1 - sqrt(2 F) / |X| with the objective F. Without penalties this is the fit. */
+/* Returns 1 - sqrt(2 F) / |X| with the objective F. Without penalties this is the fit. */
 double ts_solver_fit_with_penalty(const struct ts_solver *a);
 
 /* Returns the objective after the mode that was just solved, with inner = <X, model>. Overwrites

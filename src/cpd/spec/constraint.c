@@ -6,7 +6,8 @@
 
 #include "stream/row_update.h"
 
-/* estimated size of the next factor, relative to the start, below which the start is too large */
+/* a starting factor is too large if the estimated size of the next factor is less than this part of
+ * it */
 #define TOO_LARGE 1e-4
 
 int ts_constraint_rigid(const struct ts_constraint *c)

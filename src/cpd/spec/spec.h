@@ -73,7 +73,8 @@ struct ts_spec {
 /* Sets the defaults of all settings in a specification that is all zero. */
 void ts_spec_defaults(struct ts_spec *ret);
 
-/* Least squares of all cells. A NULL pointer to a specification means this one. */
+/* The specification of least squares of all cells. A NULL pointer to a specification means this
+ * one. */
 extern const struct ts_spec ts_spec_plain;
 
 /* In all functions below spec may be NULL, which means ts_spec_plain. */

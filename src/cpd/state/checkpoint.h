@@ -49,7 +49,8 @@ struct ts_checkpoint_conf {
     void (*warn)(void *ctx,
                  /* called by the thread that calls checkpoint functions; or NULL */
                  const struct ts_err *err);
-    void (*saved)(void *ctx); /* called when a state is on disk, by the same thread; or NULL */
+    /* called when a state is on disk, by the thread that calls checkpoint functions; or NULL */
+    void (*saved)(void *ctx);
     void *ctx;
 };
 
@@ -90,11 +91,12 @@ void ts_checkpoint_end(struct ts_checkpoint *c, struct ts_state *s);
 struct ts_accelerate;
 void ts_checkpoint_keep(struct ts_checkpoint *c, struct ts_accelerate *a);
 
-/* Takes over the best factors in the same way. The caller has put them into the backend. */
+/* Takes over the best factors, as ts_checkpoint_keep does. The caller has put them into the
+ * backend. */
 struct ts_best;
 void ts_checkpoint_keep_best(struct ts_checkpoint *c, struct ts_best *b);
 
-/* Takes over moments in the same way. memory: the result of ts_bigmem_new. */
+/* Takes over moments, as ts_checkpoint_keep does. memory: the result of ts_bigmem_new. */
 void ts_checkpoint_keep_moments(struct ts_checkpoint *c, void *memory, uint64_t bytes);
 
 /* ---- for the caller of the run ---- */

@@ -129,7 +129,7 @@ void ts_resume_close(struct ts_resume *r)
 /* ---- the start of the run ---- */
 
 /* Whether `row`, the first row of the saved start, is as it was drawn, although the method scales
- * random factors. Older versions saved the start before it was scaled. */
+ * random factors. Older versions saved them before that. */
 static int is_unscaled(const struct ts_state *s, const struct ts_init_conf *c, uint64_t index,
                        const double *row)
 {
@@ -157,8 +157,8 @@ static int first_index(const struct ts_tensor *t, const struct ts_model *m, uint
     return rc;
 }
 
-/* Reads all rows of a saved start. Returns TS_EFORMAT if one is missing, or if the start was saved
- * before it was scaled. */
+/* Reads all rows of saved starting factors. Returns TS_EFORMAT if one is missing, or if they were
+ * saved before they were scaled. */
 static int check_rows(const struct ts_resume *r, const struct ts_init_conf *c, struct ts_model *m,
                       struct ts_err *err)
 {
@@ -183,8 +183,8 @@ static int check_rows(const struct ts_resume *r, const struct ts_init_conf *c, s
     return rc;
 }
 
-/* Checks a saved start. It may be incomplete, because an earlier version ran out of disk space, or
- * belong to another tensor. */
+/* Checks saved starting factors. They may be incomplete, because an earlier version ran out of disk
+ * space, or belong to another tensor. */
 static int check_start(const struct ts_resume *r, const struct ts_init_conf *conf,
                        struct ts_model *start, struct ts_err *err)
 {
@@ -197,8 +197,8 @@ static int check_start(const struct ts_resume *r, const struct ts_init_conf *con
     return rc == 0 ? check_rows(r, &c, start, err) : rc;
 }
 
-/* Opens the start that the run saved. Returns 1 and *ret, of which no row was read, or 0 if there
- * is none. */
+/* Opens the starting factors that the run saved. Returns 1 and *ret, of which no row was read, or 0
+ * if there is none. */
 static int open_saved(const struct ts_resume *r, const struct ts_init_conf *conf,
                       struct ts_model **ret, struct ts_err *err)
 {

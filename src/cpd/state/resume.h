@@ -37,13 +37,15 @@ void ts_resume_close(struct ts_resume *r); /* r may be all zero */
 int ts_resume_check_place(const struct ts_resume *r, struct ts_err *err);
 
 enum ts_resume_start {
-    TS_START_KEPT, /* the saved start stays where it is; nothing is written */
-    /* conf->model is the saved start, which the caller closes. NULL: the start is drawn with
+    TS_START_KEPT, /* the saved starting factors stay where they are; nothing is written */
+    /* conf->model has the saved starting factors; the caller closes it. NULL: they are drawn with
      * conf->seed. */
     TS_START_KNOWN,
-    /* the start was an input of the run, which did not save it; the caller can pass it again */
+    /* starting factors were an input of the run, which did not save them; the caller can pass them
+     * again */
     TS_START_GIVEN,
-    /* the start was computed and not saved; *err says why it cannot be written any more */
+    /* starting factors were computed and not saved; *err says why they cannot be written any
+     * more */
     TS_START_LOST,
 };
 
