@@ -142,7 +142,7 @@ int tshard_run(int argc, char **argv)
     };
 #ifdef M_ARENA_MAX
     mallopt(M_ARENA_MAX,
-            2); /* each thread's arena would reserve 64 MiB of address space, which limits count */
+            2); /* otherwise each thread reserves 64 MiB of address space, even under a limit */
 #endif
     tool_sibling("tstream", other);
     return tool_main(&program, argc, argv);

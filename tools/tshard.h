@@ -47,7 +47,8 @@ typedef int tshard_build_fn(const struct ts_cmd *cmd, const struct tshard_build_
                             struct ts_err *err);
 
 extern const struct ts_opt tshard_build_opts[];
-extern const struct ts_opt tshard_plan_opts[]; /* and two options for a plan without files */
+/* those of a build, and two for a plan without files */
+extern const struct ts_opt tshard_plan_opts[];
 extern const char *const tshard_build_headings[];
 extern const unsigned char tshard_build_section[];
 #define TSHARD_BUILD_BRIEF "output modes columns value bin format duplicates memory tmp force"

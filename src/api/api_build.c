@@ -28,7 +28,7 @@
 struct request {
     ts_build_conf conf;
     struct ts_build_options o;
-    struct ts_api api; /* belongs to the thread that builds */
+    struct ts_api api; /* errors of the thread that builds */
     uint32_t phase;    /* the current step of the build */
 };
 
@@ -612,7 +612,7 @@ static int add(ts_builder *b, uint64_t n, const uint64_t *rows, const uint64_t *
             err);
     rc = column != NULL ? ts_push_source_add_columns(b->source, n, column, value, weight, &a.err)
                         : ts_push_source_add(b->source, n, rows, value, weight, &a.err);
-    if (rc < 0 && join(b) < 0) { /* the build has failed, which is the cause */
+    if (rc < 0 && join(b) < 0) { /* the build has failed, and reports the cause */
         rc = b->rc;
         a.err = b->request.api.err;
     }

@@ -29,7 +29,7 @@ struct ts_models_row {
     uint32_t fold;       /* the fold that was held out, from 1; 0: none */
     uint32_t best_sweep; /* the sweep that the factors are from; 0: the last one */
     uint64_t seed;
-    int done;              /* the model is computed: the members below are set */
+    int done;              /* 1: the model is computed, and the members below are set */
     double fit, objective; /* objective: NaN if there are no penalties */
     /* RMSE and mean loss at held-out cells; NaN if there are none */
     double held_out, held_out_loss;

@@ -83,7 +83,7 @@ struct ts_run_place {
     uint32_t number, n;           /* number of this model, from 1, and number of models */
     /* models that are computed side by side when this one begins; 0: it is computed alone */
     uint32_t at_once;
-    int beside; /* status.json describes another model until ts_run_lead is called */
+    int beside; /* 1: status.json describes another model until ts_run_lead is called */
 };
 
 struct ts_run_conf {
@@ -95,8 +95,9 @@ struct ts_run_conf {
      * threads, callbacks, checkpoint and `from`. */
     struct ts_solver_conf method;
     const struct ts_resume *from; /* the state to resume from; NULL: the run begins anew */
-    int from_here;                /* the output replaces the directory from which `from` was read */
-    struct ts_run_given given;    /* opens init.model a second time */
+    /* 1: the output replaces the directory from which `from` was read */
+    int from_here;
+    struct ts_run_given given; /* opens init.model a second time */
 
     /* The files of the result. dir NULL: none. ts_run_begin sets shape, rank and threads. */
     struct ts_model_conf out;

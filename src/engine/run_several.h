@@ -62,7 +62,7 @@ struct ts_run_several {
     struct ts_run *run[TS_RUN_AT_ONCE];  /* NULL: not begun */
     uint32_t open_ranks[TS_RUN_AT_ONCE]; /* ranks of the models that the engine was opened for */
     uint32_t room; /* how many models the open engine has memory for; 0: no engine is open */
-    int is_new;    /* the engine was opened for the present models side by side */
+    int is_new;    /* 1: the engine was opened for the present models side by side */
 };
 
 /* Opens the directory of all models, and writes their options to it. from: the run to be resumed,

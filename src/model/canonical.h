@@ -37,7 +37,7 @@ struct ts_canonical {
     uint32_t rank;
     uint32_t *from; /* rank: column c is column from[c] of the factors */
     double *weight; /* rank weights, in descending order */
-    double *scale;  /* order x rank: factor by which entries of column c are multiplied */
+    double *scale;  /* order x rank: multiplier of the entries of column c */
 };
 
 /* Describes the factors of a tensor that a backend holds. */

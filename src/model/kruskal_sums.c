@@ -19,7 +19,7 @@ struct sums {
     int threads;
     uint64_t step; /* number of rows of a chunk */
     double *chunk; /* step x rank: the rows of a chunk */
-    double *scale; /* rank: factors by which columns are multiplied */
+    double *scale; /* rank: multipliers of the columns of a mode */
     double *own;   /* threads x rank: the largest magnitudes that each thread has found */
 };
 
@@ -109,7 +109,7 @@ static int gram_of(struct sums *s, uint32_t mode, double *gram, int *exponent, s
     if (rc < 0)
         return rc;
     for (uint32_t r = 0; r < rank; r++) {
-        frexp(largest[r], &exponent[r]); /* for a column of zeros: 0 */
+        frexp(largest[r], &exponent[r]); /* sets the exponent 0 for a column of zeros */
         exponent[r] = exponent[r] < -1000 ? -1000 : exponent[r];
         s->scale[r] = ldexp(1, -exponent[r]);
     }

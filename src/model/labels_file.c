@@ -21,7 +21,7 @@
 #define HEAD_BYTES                                                                             \
     (sizeof(struct ts_disk_model_labels) + TS_MAX_ORDER * sizeof(struct ts_disk_mode_labels) + \
      NAMES_BYTES + sizeof(uint64_t))
-#define LZ4_MOST  255u /* most bytes for which one packed byte can stand */
+#define LZ4_MOST  255u /* most bytes that one byte packed by LZ4 can represent */
 #define GAP_BYTES 6u   /* bytes of a number of 40 bits, with 7 bits in each byte */
 
 static int read_at(const struct ts_labels_file *f, uint64_t at, size_t n, void *ret,

@@ -23,8 +23,8 @@ typedef int ts_labels_row_fn(void *from, uint64_t *index, struct ts_err *err);
 
 struct ts_labels_pack_conf {
     const struct ts_model_names *names;
-    int leave_out; /* labels of rows are not written */
-    int float32;   /* the factors are float32 */
+    int leave_out; /* 1: labels of rows are not written */
+    int float32;   /* 1: the factors are float32 */
     /* The rows that are written; open NULL: all. `open` begins a mode, and sets *from to NULL if
      * the mode has a row for each index. */
     int (*open)(void *ctx, uint32_t mode, void **from, struct ts_err *err);

@@ -99,7 +99,7 @@ static int split(const struct ts_cmd *cmd, const struct split_args *args, const 
         rc = tool_writes(out[0], TS_BUILDING_SUFFIX, "--train", err);
     if (rc == 0)
         rc = tool_writes(out[1], TS_BUILDING_SUFFIX, "--test", err);
-    for (int i = 0; i < 2 && rc == 0; i++) /* checks both before the first one is built */
+    for (int i = 0; i < 2 && rc == 0; i++) /* checks both places before a tensor is built */
         rc = ts_build_dir_check(out[i], args->build.force, err);
     if (rc == 0)
         rc = check_sides(t, &pick.hold_out, out, err);

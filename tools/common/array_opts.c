@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Makes the name of a file of cells from options. */
+/* Makes the name of a dense tensor from the options that describe its file. */
 #include "tools/common/array_opts.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Prints the rows of a plan. */
+/* Prints the rows of a plan: name, amount and note. */
 #include "tools/common/plan_rows.h"
 
 #include <stdint.h>

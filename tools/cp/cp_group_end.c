@@ -148,7 +148,7 @@ int cp_group_end_early(struct cp_group *s, int rc, struct ts_err *err)
                           ts_clock_ns() - s->start_ns);
     }
     if (s->all.dir == NULL && ts_stop_number(&tool_stop) == SIGALRM)
-        return 0; /* the rank that writes reports the end */
+        return 0; /* the rank that writes files reports the end */
     if (ts_stop_number(&tool_stop) != SIGALRM || (!hinted && resume == NULL) ||
         strstr(err->text, "nothing was saved") != NULL)
         return rc;

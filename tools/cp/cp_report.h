@@ -66,7 +66,7 @@ struct cp_report {
     struct tool_progress progress; /* progress of the current sweep */
     struct tool_progress ending;   /* what follows the last sweep */
     _Atomic uint64_t done_nnz;     /* nonzeros processed in the current sweep, over all modes */
-    uint64_t sweep_ns;             /* time of the sweep before; 0: none */
+    uint64_t sweep_ns;             /* time of the sweep before the current one; 0: none */
 };
 
 /* Prints the event "start" and begins progress, before the first sweep. */

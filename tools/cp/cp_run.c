@@ -276,7 +276,7 @@ static int hear_run(void *ctx, const struct ts_run_event *e, struct ts_err *err)
     case TS_RUN_STARTED:
         cp_report_start(r);
         break;
-    case TS_RUN_COMPUTED: /* progress is that of the next sweep */
+    case TS_RUN_COMPUTED: /* from now on, progress is that of the first sweep */
         atomic_store(r->lead != NULL ? &r->lead->done_nnz : &r->done_nnz, 0);
         break;
     case TS_RUN_MODE:

@@ -76,9 +76,8 @@ static inline int tstream_cp_writes(const struct cp_args *args)
     return args->folds == 0 || args->out != NULL || args->models_from != NULL;
 }
 
-/* Whether only rows of used slices are written. */
 struct ts_tensor;
-/* Whether --init names a file; whether it is nvecs. */
+/* Whether the value of --init is the name of a file; and whether it is "nvecs". */
 int tstream_cp_init_is_file(const struct cp_args *args);
 int tstream_cp_init_is_nvecs(const struct cp_args *args);
 
@@ -86,6 +85,7 @@ int tstream_cp_init_is_nvecs(const struct cp_args *args);
  * it. */
 int tstream_cp_may_share(const struct cp_args *args);
 
+/* Whether only rows of used slices are written. */
 int tstream_cp_used_rows(const struct cp_args *args, const struct ts_tensor *t);
 
 /* Checks that the opened tensor is the one that the options were checked with. */

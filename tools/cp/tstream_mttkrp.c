@@ -22,7 +22,7 @@
 #include "tools/cp/tstream_times.h"
 
 struct mttkrp_args {
-    uint32_t mode; /* from 1; 0 until find_mode */
+    uint32_t mode; /* the mode of the product, from 1; 0 until find_mode */
     uint32_t rank, reps, threads;
     uint64_t seed, host_bytes;
     int precision, check, details, force, json, quiet;

@@ -43,7 +43,7 @@ struct report_mode {
     struct ts_strongest *top; /* a list for each component */
     uint32_t n_points;
     float *low, *high;       /* components x n_points */
-    struct report_axis axis; /* axis of the points */
+    struct report_axis axis; /* axis on which the points are drawn */
 };
 
 struct report_scan {

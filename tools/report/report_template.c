@@ -136,8 +136,8 @@ static const struct {
     { "bars", report_draw_bars }, /* a chart with bars */
     /* lines of the values of an array of objects, on a logarithmic axis */
     { "log", report_draw_log },
-    { "matrix", report_draw_matrix }, /* an array of rows */
-    { "curve", report_draw_curve },   /* an object with arrays low and high */
+    { "matrix", report_draw_matrix }, /* a drawing of a matrix, an array of rows */
+    { "curve", report_draw_curve },   /* a curve, from an object with arrays low and high */
 };
 
 /* ---- tags ---- */

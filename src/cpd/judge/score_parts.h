@@ -55,7 +55,7 @@ struct ts_score_part {
     uint64_t unseen;
     /* 1: some value is not a count, or some model value is not positive */
     int other;
-    uint32_t rank;                /* the rank that took the partition, from 1 */
+    uint32_t rank;                /* number, from 1, of the rank that took the partition */
     uint64_t first_row, last_row; /* equal if there is one slice, whose sums are `first` */
 };
 

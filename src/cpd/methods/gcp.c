@@ -226,7 +226,7 @@ int ts_gcp_lost_sign(const struct ts_tensor *t, const struct ts_spec *spec, doub
 struct start {
     int logarithm, positive; /* positive: negative entries become 0 */
     int constant;            /* 1: the first component is the average value */
-    /* scale: factor for all entries; first: entries of the first component, if `constant` */
+    /* scale: multiplier of all entries; first: entries of the first component, if `constant` */
     double scale, first;
 };
 
@@ -407,7 +407,7 @@ double ts_gcp_objective(const struct ts_solver *a)
     return sum;
 }
 
-/* Returns the number of cells that count. */
+/* Returns the number of cells over which the loss is summed. */
 static double cells_of(const struct ts_solver *a)
 {
     const struct ts_gcp *g = a->own;

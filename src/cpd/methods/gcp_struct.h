@@ -15,7 +15,7 @@
 struct ts_gcp {
     /* arguments of the next pass that computes a gradient or makes a step */
     struct ts_descent descent;
-    struct ts_loss_sums sums; /* the sums of the pass that computes the loss */
+    struct ts_loss_sums sums; /* what the pass that computes the loss sums */
     void *memory;             /* the block that holds all moments */
     uint64_t memory_bytes;
     /* by moment (as those of Adam) and mode: a matrix of the factor's size; there are

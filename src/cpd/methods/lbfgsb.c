@@ -143,7 +143,7 @@ struct work {
     const struct ts_solver *a;
     struct lbfgsb *l;
     uint32_t which; /* number of a moment, or of a pair */
-    double x;       /* a factor for a moment, or the length of a step */
+    double x;       /* multiplier of a moment, or length of a step */
     double lower[TS_MAX_ORDER], upper[TS_MAX_ORDER];
 };
 

@@ -29,7 +29,7 @@ struct ts_accelerate {
     double *lambda;
     double *norm;
     double *chunk; /* memory for a chunk of rows */
-    double *scale; /* rank: factors by which columns of `before` are multiplied */
+    double *scale; /* rank: multipliers of the columns of `before` */
 };
 
 static uint64_t row_bytes(uint32_t rank, enum ts_precision precision)

@@ -193,6 +193,6 @@ void ts_solver_state_recall(struct ts_solver *a, struct ts_solver_result *ret)
     }
     ts_solver_take_result(a, s->sweep - 1, last->fit,
                           s->sweep > 2 ? last->fit - last[-1].fit : last->fit, ret);
-    if (s->mode > 0) /* the current sweep must end first */
+    if (s->mode > 0) /* a run does not end in the middle of a sweep */
         ret->exact = ret->converged = 0;
 }

@@ -44,7 +44,7 @@ struct ts_solver {
     double *gram;       /* order x rank x rank: Gram matrices of the factors */
     double *v, *w;      /* rank x rank: product of Gram matrices, and its inverse */
     double *lambda;     /* rank: the divisors of the columns of the mode that was solved last */
-    double *scale;      /* rank: factors by which columns are multiplied */
+    double *scale;      /* rank: multipliers of the columns of a factor */
     double inner;       /* <X, model> after the last mode */
     double watched;     /* <X, model> after another mode, if each mode reports the objective */
     double model, left; /* |model|^2; and |X - model|^2, which includes rounding errors */
@@ -58,7 +58,7 @@ struct ts_solver {
     int penalty;         /* 1: some mode has a penalty */
     int balanced;        /* 1: lengths of columns matter, so they are kept between modes */
     double held_best;    /* the least error at held-out cells of all sweeps so far */
-    uint64_t held_since; /* number of sweeps after the one with that error */
+    uint64_t held_since; /* number of sweeps since the one with the error held_best */
     /* Number of fitted nonzeros, and number of held-out ones, or the sums of their weights. Set by
      * `tell` of the method. */
     double kept, n_held;

@@ -82,7 +82,7 @@ enum ts_demand {
     TS_DEMAND_OBSERVED = 32,
     TS_DEMAND_BY_COUNT = 64,
     TS_DEMAND_POISSON = 128,
-    TS_DEMAND_LOSS = 256, /* times enum ts_loss_kind (stream/loss.h), which is 15 at most */
+    TS_DEMAND_LOSS = 256, /* times the value of enum ts_loss_kind (stream/loss.h), at most 15 */
     TS_DEMAND_LBFGSB = 4096,
     TS_DEMAND_MEAN = 8192,
     TS_DEMAND_BEST = 16384,
