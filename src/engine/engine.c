@@ -202,8 +202,8 @@ static int choose_threads(const struct ts_engine_conf *conf, const struct ts_ten
     return rc;
 }
 
-/* Whether the rest of the budget, `bytes`, is enough for shards when several models share it.
- * *all_stay: whether it is enough for all shards at once. */
+/* Whether `bytes`, the part of the budget that is left, is enough for shards when several models
+ * share it. *all_stay: whether it is enough for all shards at once. */
 static int check_feed(const struct ts_engine_conf *conf, const struct ts_engine *e, uint64_t bytes,
                       int *all_stay, struct ts_err *err)
 {

@@ -64,7 +64,8 @@ struct ts_run_record {
 /* Begins the record of a run that starts now, on the tensor at `path`. */
 int ts_run_record_start(struct ts_run_record *r, const char *path, struct ts_err *err);
 
-/* Adds the sweeps of the earlier part of a resumed run. They come before those of this part. */
+/* Adds the sweeps of the earlier part of a resumed run. They come before the sweeps of this
+ * part. */
 void ts_run_record_recall(struct ts_run_record *r, const struct ts_state *from);
 
 void ts_run_record_sweep(struct ts_run_record *r, const struct ts_solver_sweep *s);

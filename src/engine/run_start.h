@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run_start.h - finds the start that a run writes with its result.
+/* run_start.h - finds the starting factors that a run writes with its result.
  *
- * A start is drawn with the seed, computed by the run, given by the caller, or saved by an earlier
- * part of a resumed run. A given start is read twice: for the run, and for the file. So the caller
- * opens it a second time.
+ * Starting factors are drawn with the seed, computed by the run, given by the caller, or saved by
+ * an earlier part of a resumed run. Given factors are read twice: for the run, and for the file. So
+ * the caller opens them a second time.
  *
- *   owner    the caller closes the model of the start, also after a failure
+ *   owner    the caller closes the model with the starting factors, also after a failure
  *   threads  one
  *   errors   0 or a negative ts_code
  */
@@ -37,7 +37,8 @@ struct ts_run_start_conf {
     struct ts_run_given given;
 };
 
-/* Sets *ret to the argument of ts_init_save, and *saves to whether a start must be written. */
+/* Sets *ret to the argument of ts_init_save, and *saves to whether starting factors must be
+ * written. */
 int ts_run_start_find(const struct ts_run_start_conf *conf, struct ts_init_conf *ret, int *saves,
                       struct ts_err *err);
 

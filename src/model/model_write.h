@@ -97,8 +97,9 @@ int ts_model_add(struct ts_model_out *out, const char *name, const void *data, s
 
 #define TS_MODEL_START "init.ktensor"
 
-/* Adds the start from which the model was computed, unchanged, with all digits of float64:
- * TS_MODEL_START in the same directory. To be called before ts_model_write. weight NULL: all 1. */
+/* Adds the starting factors from which the model was computed, unchanged, with all digits of
+ * float64: TS_MODEL_START in the same directory. To be called before ts_model_write. weight NULL:
+ * all 1. */
 int ts_model_add_start(struct ts_model_out *out, const struct ts_factors *start,
                        const double *weight, struct ts_err *err);
 

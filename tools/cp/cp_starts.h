@@ -35,9 +35,9 @@ struct cp_given {
 };
 struct ts_run_given cp_starts_given_by(struct cp_given *g);
 
-/* Sets *saves to whether a start is written beside the result, and *ret to that start. The caller
- * closes the model opened for it. stays: a resumed run that writes to the directory of its
- * state. */
+/* Sets *saves to whether starting factors are written beside the result, and *ret to these factors.
+ * The caller closes the model opened for it. stays: a resumed run that writes to the directory of
+ * its state. */
 int cp_starts_written(const struct cp_args *args, const struct ts_tensor *t, int stays,
                       struct ts_init_conf *ret, int *saves, struct ts_err *err);
 
@@ -46,8 +46,8 @@ int cp_starts_written(const struct cp_args *args, const struct ts_tensor *t, int
 int cp_starts_given(const struct cp_args *args);
 
 /* Sets *ret to an array with the file that each of several models starts from, or NULL. TS_EARG if
- * no model starts from --init, or if --fix keeps factors and a model has no start. *ret is set on
- * failure as well. */
+ * no model starts from --init, or if --fix keeps factors and a model has no starting factors. *ret
+ * is set on failure as well. */
 int cp_starts_find(const struct cp_args *args, const struct ts_models_table *models, char ***ret,
                    struct ts_err *err);
 void cp_starts_free(char **start, uint32_t n); /* NULL is fine */

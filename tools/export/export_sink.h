@@ -36,8 +36,8 @@ int export_sink_open(const char *path, int force, const char *option, struct exp
 /* Whether the output goes to a terminal, and is lines that are no table. */
 int export_sink_is_screen(const char *path, int is_lines);
 
-/* Prints a note if the name of a file is that of a table but is_table is 0: the file gets numbers
- * separated by blanks. */
+/* Prints a note if the name of a file ends like that of a table but is_table is 0: the file gets
+ * numbers separated by blanks. */
 void export_sink_note_table(const struct ts_cmd *cmd, const char *path, int is_table);
 
 const char *export_sink_name(const struct export_sink *s); /* for messages */

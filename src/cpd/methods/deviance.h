@@ -23,8 +23,8 @@
  * sampled, for the estimate. */
 double ts_deviance_least(const struct ts_loss *loss, const struct ts_cell_losses *kept);
 
-/* Computes C for `cells` cells. `kept` has the sums of the listed ones; the others have the value
- * 0. at: the parameter of the loss, if it has one. */
+/* Computes C for `cells` cells. `kept` has the sums of the listed cells; the other cells have the
+ * value 0. at: the parameter of the loss, if it has one. */
 double ts_deviance_constant(const struct ts_loss *loss, double at, double cells,
                             const struct ts_cell_losses *kept);
 

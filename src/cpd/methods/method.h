@@ -92,8 +92,8 @@ struct ts_method {
     int (*start)(struct ts_solver *a, struct ts_err *err);
 
     /* Prepares the update of mode a->product. a->update.kind is set, and is not TS_ROW_KEEP. The
-     * method sets the rest of a->update, and requests further sums in a->sums besides the Gram
-     * matrix and the inner product. NULL: nothing is to be prepared. */
+     * method sets the other members of a->update, and requests further sums in a->sums besides the
+     * Gram matrix and the inner product. NULL: nothing is to be prepared. */
     int (*begin)(struct ts_solver *a, struct ts_err *err);
 
     /* Fills *ret, which is all zero, with the request for the pass over a->product. What *ret

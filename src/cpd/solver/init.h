@@ -48,23 +48,23 @@ struct ts_init_conf {
     const volatile sig_atomic_t *own_stop;
 };
 
-/* Returns TS_EARG if the start cannot be used. A model must have the tensor's order, the rank, and
- * in each mode as many rows as the mode has indices or used indices. If some mode is fixed, its
- * rows matter in fixed modes alone. nvecs cannot be combined with a loss of losses.def. Reads only
- * tensor, rank, model, nvecs and spec of conf. */
+/* Returns TS_EARG if the starting factors cannot be used. A model must have the tensor's order, the
+ * rank, and in each mode as many rows as the mode has indices or used indices. If some mode is
+ * fixed, its rows matter in fixed modes alone. nvecs cannot be combined with a loss of losses.def.
+ * Reads only tensor, rank, model, nvecs and spec of conf. */
 int ts_init_check(const struct ts_init_conf *conf, struct ts_err *err);
 
 /* Returns the most bytes that ts_init_mode allocates while it runs. */
 uint64_t ts_init_bytes(const struct ts_tensor *t, uint32_t rank);
 
-/* Returns the number of rows in the random start of a mode: one for each index, or for each used
- * slice if only used slices count. */
+/* Returns the number of rows in the random starting factor of a mode: one for each index, or for
+ * each used slice if only used slices count. */
 uint64_t ts_init_rows(const struct ts_tensor *t, uint32_t mode);
 
-/* Writes the start, as float64, to init.ktensor beside the result. Rows are those of ts_init_rows
- * or of the given model. A run that starts from this file has the bits of this run. If `held` is
- * set, rows come from the backend, and empty slices get zeros. Otherwise the backend is not
- * used. */
+/* Writes the starting factors, as float64, to init.ktensor beside the result. Rows are those of
+ * ts_init_rows or of the given model. A run that starts from this file has the bits of this run. If
+ * `held` is set, rows come from the backend, and empty slices get zeros. Otherwise the backend is
+ * not used. */
 int ts_init_save(const struct ts_init_conf *conf, struct ts_model_out *out, struct ts_err *err);
 
 /* Whether starting factors are known only after a computation: they are singular vectors, or random
@@ -74,13 +74,13 @@ int ts_init_is_computed(const struct ts_init_conf *conf);
 /* Returns the fewest bytes that a mode can take in the file of ts_init_save. */
 double ts_init_save_bytes(const struct ts_init_conf *conf, uint32_t mode);
 
-/* Sets *gram to the Gram matrix of the rows in the backend. It has the bits of a start that is read
- * from a file with these rows. chunk: memory for `most` rows. */
+/* Sets *gram to the Gram matrix of the rows in the backend. Its bits are the same if a run reads
+ * these rows from a file. chunk: memory for `most` rows. */
 int ts_init_gram(const struct ts_init_conf *conf, uint32_t mode, double *chunk, uint64_t most,
                  double *gram, struct ts_err *err);
 
-/* Fills factor[mode] of the backend, except for a start by nvecs. Sets *gram (may be NULL) to its
- * Gram matrix. With a model, modes must be passed in ascending order. */
+/* Fills the backend's factor of `mode` with its starting values, unless nvecs is set. Sets *gram
+ * (may be NULL) to its Gram matrix. With a model, modes must be passed in ascending order. */
 int ts_init_mode(const struct ts_init_conf *conf, uint32_t mode, double *gram, struct ts_err *err);
 
 #endif

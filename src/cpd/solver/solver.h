@@ -173,8 +173,8 @@ struct ts_solver_result {
     int converged; /* 1: the run met the tolerance `tol` */
     /* 1: the run ended because |X - model| is nothing but rounding errors; `converged` is 0 then */
     int exact;
-    /* 1: with exact: the rounding errors are those of float32 (TS_REST_ENTRIES), so 1 - fit may be
-     * 1e-3 */
+    /* 1, with `exact`: the rounding errors are those of float32 (TS_REST_ENTRIES), so 1 - fit may
+     * be 1e-3 */
     int rounded;
 };
 

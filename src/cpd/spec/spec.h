@@ -132,7 +132,7 @@ enum ts_row_kind ts_spec_row_kind(const struct ts_spec *spec, uint32_t mode);
 void ts_spec_text(const struct ts_spec *spec, uint32_t mode, char *ret, size_t room);
 
 /* Whether the same constraints apply to a mode in a and in b, as far as a state stores them as
- * numbers. The others are compared as text (run_options.h). */
+ * numbers. Constraints that it stores as text are compared as text (run_options.h). */
 int ts_spec_same_state(const struct ts_spec *a, const struct ts_spec *b, uint32_t mode);
 
 /* ---- what can be combined ---- */

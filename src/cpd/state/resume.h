@@ -49,10 +49,11 @@ enum ts_resume_start {
     TS_START_LOST,
 };
 
-/* Finds the start of the run, which ts_init_save is to write beside the result as TS_MODEL_START.
- * The saved start is preferred, because an input may have changed since. stays: the output goes to
- * the directory of the state. Returns a value of enum ts_resume_start, or a negative ts_code, also
- * if the saved start is not the whole start of this run. conf->tensor and rank must be set. */
+/* Finds the starting factors of the run, which ts_init_save is to write beside the result as
+ * TS_MODEL_START. Saved ones are preferred, because an input may have changed since. stays: the
+ * output goes to the directory of the state. Returns a value of enum ts_resume_start, or a negative
+ * ts_code, also if the saved factors are not all starting factors of this run. conf->tensor and
+ * rank must be set. */
 int ts_resume_start(const struct ts_resume *r, int stays, struct ts_init_conf *conf,
                     struct ts_err *err);
 

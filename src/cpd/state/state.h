@@ -57,7 +57,7 @@ struct ts_disk_section {
     uint64_t reserved;
 };
 
-/* The section "constraints" has one of these for each mode. The section exists if some mode has a
+/* The section "constraints" has one struct for each mode. The section exists if some mode has a
  * constraint. */
 struct ts_disk_constraint {
     /* sum of TS_DEMAND_* values; a program refuses a state with values that it does not know */
@@ -115,7 +115,7 @@ _Static_assert(sizeof(struct ts_disk_section) == 32, "on-disk size");
  * zero, and the mean. Weights (rank float64) and column norms (order x rank) follow. */
 #define TS_BEST_NUMBERS 16u
 
-/* The section "figures" has one of these for each finished sweep, if a mode has a constraint: what
+/* The section "figures" has one struct for each finished sweep, if a mode has a constraint: what
  * was reported besides the fit (NaN: the run has no such figure). It may be missing, because
  * earlier programs did not write it. */
 struct ts_disk_figures {
