@@ -183,8 +183,8 @@ double ts_solver_fit_now(struct ts_solver *a);
 /* Returns the fit after the last mode of a sweep, with |X|^2 = square. */
 double ts_solver_fit_of(struct ts_solver *a, double square);
 int ts_solver_fit_is_rounded(const struct ts_solver *a);
-/* Returns about how far rounding moves `fit`: that of the last sweep, or of its factors after they
- * were rounded. 0: not noticeably. */
+/* Returns about how far rounding moves `fit`, the fit of the last sweep or of the best one; 0: not
+ * noticeably. */
 double ts_solver_fit_error(const struct ts_solver *a, double fit);
 /* Sets *ret to the fit of a model with held-out cells. listed: the sum of squares of the other
  * nonzeros, each squared by itself even if a cell has several. */
