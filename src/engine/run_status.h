@@ -87,7 +87,8 @@ void ts_run_status_at_once(struct ts_run_status *s, uint32_t n);
 /* Reports that a state of the run was saved now. */
 void ts_run_status_saved(struct ts_run_status *s);
 
-/* Removes the file. To be called before the directory gets its name, or is cleared. */
+/* Removes status.json. To be called before its directory gets the name of the result, or is
+ * cleared. */
 void ts_run_status_remove(struct ts_run_status *s);
 
 /* Ends the status of a run. state: "stopped", "failed" (with a message), or NULL if it is done.

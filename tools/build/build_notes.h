@@ -14,8 +14,8 @@
  * different. */
 void build_notes(const struct ts_cmd *cmd, const char *tensor);
 
-/* A line where index 0 is used in no mode, or, with `--base 0` (said_0), in some: the indices may
- * start at 1. binary: the input was a binary file. */
+/* Prints a line if index 0 is used in no mode or, with `--base 0` (said_0), is not used in some
+ * modes: their indices may start at 1. binary: 1 if the input was a binary file. */
 void build_base_note(const struct ts_cmd *cmd, const char *tensor, int said_0, int binary);
 
 #endif

@@ -92,8 +92,8 @@ static void end_slice(const struct ts_scoring *s, struct ts_score_worker *w,
         p->first = w->slice;
         w->in_first = 0;
     } else {
-        /* this slice is whole; add_slices keeps the partition's last one, which may continue in the
-         * next partition */
+        /* this slice is whole; add_slices keeps the partition's last slice, which may continue in
+         * the next partition */
         s->ret->slice[w->row] = w->slice;
     }
     memset(&w->slice, 0, sizeof w->slice);

@@ -257,7 +257,7 @@ static int parse_row(struct reader *r, const struct mode_row *row, struct ts_err
     return rc;
 }
 
-/* Clears the member of an option in fixed modes, if the option names no modes. */
+/* Clears what an option set in fixed modes, if the option names no modes. */
 static void leave_fixed(struct reader *r, const struct mode_row *row)
 {
     const char *text = text_of(r, row);
