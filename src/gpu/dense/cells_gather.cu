@@ -8,7 +8,7 @@
 
 enum { GROUP = TS_CELLS_GROUP }; /* threads of a thread block */
 
-/* ------------------------------------------------------------------ tables */
+/* ---------------------------------------------------------------- tables of Khatri-Rao products */
 
 /* out(q, :) := the elementwise product of the factor rows of row q of the grid, that is of one
  * combination of indices of its modes. Each thread computes one element, or several. */
@@ -107,7 +107,7 @@ ts_gpu_error ts_cells_add_shares(const struct ts_cells_shares *s, const double *
     return cudaGetLastError();
 }
 
-/* ------------------------------------------------------------------ gathering */
+/* ------------------------------------------------------------------ sums of rows of Y and W */
 
 /* Returns `sum` plus one column of n rows of z (Y or W), each times `upper` and an entry of the
  * fastest other factor. `upper` is the product of the entries of all slower other factors, whose
@@ -151,7 +151,7 @@ static __global__ void __launch_bounds__(GROUP)
     const uint64_t slot = at / ld % t.slots, s = at / ld / t.slots;
     const uint32_t n_upper = t.others.n > 0 ? t.others.n - 1 : 0;
     const uint64_t fast_dim = t.others.n > 0 ? t.others.dim[n_upper] : UINT64_MAX;
-    /* rows of z between neighbouring indices of the other mode whose index varies fastest */
+    /* distance in rows of z (Y or W) between two indices of the fastest other mode */
     const uint64_t stride = t.after > 1 ? 1 : t.dim;
     double sum = 0;
     if (s >= n)

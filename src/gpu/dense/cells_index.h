@@ -25,7 +25,7 @@
 #define TS_CELLS_HD static inline
 #endif
 
-/* ---- cuts ---- */
+/* ---- cuts of rows into chunks and steps ---- */
 
 struct ts_cells_cut {
     uint64_t rows; /* number of all rows */
@@ -70,7 +70,7 @@ TS_CELLS_HD uint64_t ts_cells_step(const struct ts_cells_cut *c, uint64_t row)
     return row / c->chunk * c->per_chunk + in / c->step;
 }
 
-/* ---- a mode of a grid ---- */
+/* ---- indices of rows in one mode of a grid ---- */
 
 /* Returns an upper bound of the number of different indices in a mode that n rows in sequence have.
  * Each of these indices has a slot, in which the rows with that index are summed. */
@@ -149,19 +149,19 @@ TS_CELLS_HD void ts_cells_pair(uint32_t rank, uint32_t pair, uint32_t *r, uint32
 #define TS_CELLS_TILE 128u
 
 /* Bytes of a row of a tile of X for Y = X B: 16 cells of float64 or 32 of float32. A tile for W =
- * X' K has as many rows of X. */
+ * X' K has 16 rows of X, of TILE cells each. */
 #define TS_CELLS_LINE 128u
 
-/* Returns the address in shared memory of byte `byte` of row `row`, in a tile of TILE rows of LINE
- * bytes. A lane loads 2 cells of one row at once. */
+/* Returns the address in shared memory of byte `byte` of row `row`, in a tile of X that has TILE
+ * rows of LINE bytes. A lane loads 2 cells of one row at once. */
 TS_CELLS_HD uint32_t ts_cells_along_place(uint32_t cell_bytes, uint32_t row, uint32_t byte)
 {
     const uint32_t turn = cell_bytes == 8 ? (row & 1) << 2 : (row & 3) << 1;
     return row * TS_CELLS_LINE + (((byte >> 4) ^ turn) << 4) + (byte & 15);
 }
 
-/* Returns the address in shared memory of byte `byte` of row `row`, in a tile of LINE / cell_bytes
- * rows of TILE cells. A lane loads 2 cells of row 2 t and 2 of row 2 t + 1, where t = lane % 4. */
+/* Returns the address in shared memory of byte `byte` of row `row`, in a tile of X whose rows have
+ * TILE cells. A lane loads 2 cells of row 2 t and 2 of row 2 t + 1, where t = lane % 4. */
 TS_CELLS_HD uint32_t ts_cells_across_place(uint32_t cell_bytes, uint32_t row, uint32_t byte)
 {
     const uint32_t turn = ((row >> 1) & 3) << 1;

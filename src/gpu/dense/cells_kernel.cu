@@ -9,16 +9,16 @@
 #include "gpu/rows/tensor_core.cuh"
 
 enum {
-    THREADS =
-        128, /* threads of a product: 4 warps, each with 32 rows of a tile and all its columns */
+    /* threads of a thread block: 4 warps, each with 32 rows of a tile and all its columns */
+    THREADS = 128,
     TILE = TS_CELLS_TILE,
     LINE = TS_CELLS_LINE,
-    /* tiles being copied or computed on; three thread blocks with so many fit on a
-     * multiprocessor */
+    /* tiles that a thread block copies or computes on at a time; with 3 of them, three thread
+     * blocks fit on a multiprocessor */
     STAGES = 3
 };
 
-/* ------------------------------------------------------------------ to shared memory */
+/* ------------------------------------------------------------------ copies to shared memory */
 
 /* Copies N bytes to shared memory: the first `bytes` are read, the others become zero. AGAIN: other
  * thread blocks of the multiprocessor read the same bytes, so the copy goes through its L1
@@ -88,7 +88,8 @@ template <class T, int NT> struct shape {
     /* cells of a column that a stage sums over, in `across` (W = X' K) */
     static constexpr uint32_t DEEP = 16;
     static constexpr uint32_t NB = 8 * NT;
-    static constexpr uint32_t STRIDE = NB + 2; /* ts_cells_right_stride */
+    /* doubles of a row of the right operand, as in ts_cells_right_stride */
+    static constexpr uint32_t STRIDE = NB + 2;
     static constexpr uint32_t CELLS = TILE * LINE;
     static constexpr uint32_t RIGHT = DEPTH * STRIDE * sizeof(double);
     static constexpr uint32_t CELLS_ACROSS = DEEP * TILE * sizeof(T);
@@ -141,8 +142,8 @@ static __device__ __forceinline__ void store_sums(const sums<NT> &acc, double *t
 
 /* Computes Y(row, :) = X(row, :) B for a tile of rows.
  *
- *   launch  thread blocks (columns of Y by NB, fastest; rows by TILE; parts), THREADS each:
- *           blocks that run together read the same rows of b at about the same time
+ *   launch  thread blocks (columns of Y by NB, fastest; rows by TILE; parts of X's columns),
+ *           THREADS each: blocks that run together read the same rows of b at about the same time
  *   x       the first of n_rows x n_cols cells, in rows `pitch` apart
  *   b       n_cols rows, ld apart
  *   y       (parts, n_rows, ld): each thread block alone writes its tile
@@ -262,7 +263,7 @@ template <class T, int NT, bool GAPS> struct made_rows {
     static_assert(AT_ONCE * MADE == S::DEEP, "all threads do the same");
     struct place at[MADE];
     double2 uv[MADE][2];
-    bool there[MADE]; /* whether uv[k] was loaded */
+    bool there[MADE]; /* false: these elements of K are past the end, and become 0 */
     uint32_t pair, row;
 
     /* first: the row of X that belongs to the first row of K. */
@@ -383,7 +384,7 @@ static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
 #pragma unroll
             for (uint32_t m = 0; m < 2; m++)
 #pragma unroll
-                for (uint32_t h = 0; h < 2; h++) { /* rows k + 2 t + h, columns 2 g and 2 g + 1 */
+                for (uint32_t h = 0; h < 2; h++) { /* cells of tile row k + 2 t + h */
                     load2(cells + ts_cells_across_place(sizeof(T), k + 2 * t + h,
                                                         (32 * warp + 16 * m + 2 * g) * sizeof(T)),
                           (const T *)nullptr, a[m][2 * h], a[m][2 * h + 1]);

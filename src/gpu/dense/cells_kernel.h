@@ -13,14 +13,14 @@
  *
  * Cells are float32 or float64. They are multiplied and summed in float64, on tensor cores. B is
  * computed first. K(p, :) is the product of a row of U (from the slower outer modes) and a row of V
- * (from the faster ones), and is computed for 16 or 32 rows at a time.
+ * (from the faster ones), and is computed for 16 rows at a time.
  *
- * A cell that is NaN is unknown: `as` says whether it counts as 0, or whether cells count as 1
- * (known) or 0 (unknown). Held-out cells become NaN in a copy (ts_cells_mark). In a model of
- * observed cells each row has its own Gram matrix S, the sum of w w' over its known cells, where w
- * is the elementwise product of the other factors' rows. Entries of S are MTTKRPs of an array of
- * ones (known) and zeros (unknown), with factors whose columns are products of two columns
- * (ts_cells_pairs).
+ * A cell that is NaN is unknown: the member `as` of struct ts_cells_x says whether it counts as 0,
+ * or whether cells count as 1 (known) or 0 (unknown). Held-out cells become NaN in a copy
+ * (ts_cells_mark). In a model of observed cells each row has its own Gram matrix S, the sum of w w'
+ * over its known cells, where w is the elementwise product of the other factors' rows. Entries of S
+ * are MTTKRPs of an array of ones (known) and zeros (unknown), with factors whose columns are
+ * products of two columns (ts_cells_pairs).
  *
  * Tables (B, U, V, Y, W) are float64 and row-major, rows `ld` elements apart; ld is a multiple of
  * 8, and columns from the rank on are zero. Factors are as in dense_kernel.h.
@@ -179,7 +179,7 @@ ts_gpu_error ts_cells_number(uint32_t *row, uint64_t n_rows, uint64_t n, ts_gpu_
 /* The outer and inner modes, from which the indices of a cell are computed. */
 struct ts_cells_places {
     uint32_t order, n_outer;
-    uint32_t layout[TS_DENSE_MAX_ORDER]; /* as in struct ts_dense */
+    uint32_t layout[TS_DENSE_MAX_ORDER]; /* the modes from the slowest on, as in struct ts_dense */
     uint64_t dim[TS_DENSE_MAX_ORDER];    /* sizes of the modes in the order of the layout */
 };
 

@@ -3,7 +3,8 @@
  * and steps (ranges of rows that are summed together). */
 #include "gpu/dense/cells_shape.h"
 
-#define CHUNK_CELLS (UINT64_C(1) << 24) /* 128 MiB of float64; two chunks fit small budgets */
+/* most cells of a chunk: 128 MiB of float64, so that two chunks fit in a small --gpu-memory */
+#define CHUNK_CELLS (UINT64_C(1) << 24)
 #define CHUNK_SLABS 32u
 /* most rows of a piece (rows summed into one W): each piece writes and reads its W once */
 #define PIECE_ROWS 2048u
@@ -12,7 +13,8 @@
 #define PART_UNIT  32u
 /* fewest columns of a part (columns summed into one Y): each part writes and reads its Y once */
 #define PART_COLS 1536u
-/* thread blocks from which on the uneven end of a launch does not matter */
+/* number of thread blocks from which on the multiprocessors that are idle at the end of a launch do
+ * not matter */
 #define BLOCKS 4096u
 /* usual rows of a step (rows summed together); one thread adds the rows with one index */
 #define STEP_ROWS 512u

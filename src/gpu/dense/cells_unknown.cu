@@ -13,9 +13,10 @@ enum {
     EACH = 4                    /* rows and columns of a tile for each thread */
 };
 
-/* ------------------------------------------------------------------ pairs */
+/* ----------------------------------------------------------------- products of pairs of columns */
 
-/* Each thread computes one element of `out`, or several. */
+/* The kernel of ts_cells_pairs: each thread computes one product of two columns in `out`, or
+ * several. */
 template <class A>
 static __global__ void __launch_bounds__(GROUP)
     pairs(const A *factor, uint64_t elements, uint32_t factor_ld, uint32_t rank, uint32_t first,
@@ -153,7 +154,7 @@ ts_gpu_error ts_cells_mark(const struct ts_cells_x *x, const struct ts_cells_pla
                      : launch_mark<double>(x, places, hold_out, out, stream);
 }
 
-/* ------------------------------------------------------------------ errors */
+/* ------------------------------------------------------------------ errors of a model */
 
 enum { SUMS = TS_CELLS_ERRORS / 2 };
 

@@ -56,7 +56,7 @@ static void note_made(const struct ts_gpu_cells *c, struct ts_gpu_cells_made *m)
     memcpy(m->version, c->version, sizeof m->version);
 }
 
-/* ---- factors */
+/* ---- factors of a grid of modes */
 
 /* Sets the factors of a grid of modes. If c is `pairs`, they are the products of pairs of columns,
  * in float64. */
@@ -92,7 +92,7 @@ struct ts_cells_target ts_gpu_cells_target(const struct ts_gpu_pass *p,
     return t;
 }
 
-/* ---- outer modes */
+/* ---- MTTKRPs of outer modes */
 
 /* Adds steps first .. end - 1 (ranges of rows) of Y or W to acc, the sums of shares. z: points to
  * row z_row of Y or W. */
@@ -221,7 +221,7 @@ static ts_gpu_error compute_outers(struct ts_gpu_cells_job *j, struct ts_gpu_mem
     return e;
 }
 
-/* ---- inner modes */
+/* ---- MTTKRPs of inner modes */
 
 /* Adds the sums W of pieces (ranges of rows) first .. end - 1, which are in scratch, for columns
  * col .. col + n - 1, to the sums of their shares. A team of one member has the sum of one share at
@@ -322,13 +322,14 @@ static int exchange(struct ts_gpu_pass *p, double *const at[], uint64_t apart, s
     return e == cudaSuccess ? ts_gpu_rows_receive(p, err) : fail(err, e);
 }
 
-/* ---- the pass */
+/* ---- the pass over a mode */
 
 int ts_gpu_cells_enqueue(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts_gpu_cells_job *j,
                          struct ts_err *err)
 {
     struct ts_gpu *g = p->g;
-    /* all members have enqueued their tables of factor row products, and begun their logs */
+    /* all members have enqueued their tables of factor row products, and begun their logs of
+     * times */
     int rc = ts_gpu_team_barrier(g, err);
     j->g = g;
     j->feed = p->ask->feed;

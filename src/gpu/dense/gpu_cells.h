@@ -96,18 +96,19 @@ struct ts_gpu_cells {
     uint64_t version[TS_MAX_ORDER];
     struct ts_gpu_cells_made y_made, w_made;
     /* the members below are for models of observed cells */
-    struct ts_gpu_cells *pairs; /* the same for products of two columns of each factor; or NULL */
-    uint32_t n_groups;          /* in `pairs`: number of groups of columns, shape.rank each */
-    double mean;                /* the mean that the pass subtracts from values */
+    /* the struct for products of pairs of columns of each factor; or NULL */
+    struct ts_gpu_cells *pairs;
+    uint32_t n_groups; /* in `pairs`: number of groups of columns, shape.rank each */
+    double mean;       /* the mean that the pass subtracts from values */
     /* cells that the pass holds out; y_made and w_made refer to this mean and these cells */
     struct ts_hold_out hold_out;
     struct ts_cells_cut unit; /* division of the rows into units (blocks of cells), for errors */
     uint64_t unit_cols;       /* columns of a unit */
-    uint64_t chunk_units;     /* units in the columns of a chunk */
-    uint64_t unit_parts;      /* units in all columns of a step */
+    uint64_t chunk_units;     /* number of units beside each other in the columns of a chunk */
+    uint64_t unit_parts;      /* number of units beside each other in all columns of a step */
 };
 
-/* ---- gpu_cells_memory.c */
+/* ---- defined in gpu_cells_memory.c */
 int ts_gpu_cells_new(struct ts_gpu *g, const struct ts_backend_conf *conf, struct ts_err *err);
 void ts_gpu_cells_free(struct ts_gpu *g);
 /* Assigns parts of a member's memory, from base + *used on, and advances *used. base NULL: only
@@ -137,7 +138,7 @@ void ts_gpu_cells_choose(struct ts_gpu_cells *c);
 void ts_gpu_cells_take(const struct ts_gpu *g, struct ts_gpu_cells *c, struct ts_gpu_member *me,
                        char *base, uint64_t *used);
 
-/* ---- gpu_cells_walk.c */
+/* ---- defined in gpu_cells_walk.c */
 /* Rows of the array, or a part of their columns, that are on a device. */
 struct ts_gpu_cells_block {
     const void *cell;
@@ -170,7 +171,7 @@ struct ts_gpu_cells_job { /* a pass over cells */
 
 int ts_gpu_cells_walk(struct ts_gpu_cells_job *j, struct ts_err *err);
 
-/* ---- gpu_cells.c */
+/* ---- defined in gpu_cells.c */
 /* Notes that factor[mode] has changed, so products that were computed from it are not valid any
  * more. */
 void ts_gpu_cells_changed(struct ts_gpu *g, uint32_t mode);
@@ -195,7 +196,7 @@ struct ts_cells_x ts_gpu_cells_part_of(const struct ts_cells_shape *s,
 /* Computes the whole product of a pass in the args.out of each member. Called by all members. */
 int ts_gpu_cells_run(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts_err *err);
 
-/* ---- gpu_cells_unknown.c */
+/* ---- defined in gpu_cells_unknown.c */
 int ts_gpu_cells_pairs_new(struct ts_gpu *g, struct ts_err *err);
 void ts_gpu_cells_pairs_take(const struct ts_gpu *g, struct ts_gpu_member *me, char *base,
                              uint64_t *used);

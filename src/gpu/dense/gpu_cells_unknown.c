@@ -41,7 +41,7 @@ static uint64_t less(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* ---- sizes */
+/* ---- numbers of column pairs and units */
 
 /* Returns the number of pairs of columns, plus 1 for the column of ones that counts cells. */
 static uint32_t columns_of(uint32_t rank)
@@ -78,7 +78,7 @@ int ts_gpu_cells_pairs_new(struct ts_gpu *g, struct ts_err *err)
     const uint32_t columns = columns_of(g->model[0].rank);
     choose_units(c);
     if (!g->observes || g->model[0].rank > ts_observed_most(g->precision))
-        /* at such ranks models of observed cells are not supported, and memory is only estimated */
+        /* models of observed cells are not supported here, so memory is only estimated */
         return 0;
     pairs = c->pairs = calloc(1, sizeof *pairs);
     if (pairs == NULL)
@@ -150,7 +150,7 @@ ts_gpu_error ts_gpu_cells_mark(const struct ts_gpu *g, struct ts_gpu_member *me,
     return e;
 }
 
-/* ---- rows */
+/* ---- sums and solutions of rows */
 
 /* Computes the products of n column pairs, from pair `first` on, of the factors of all other
  * modes. */
@@ -249,7 +249,7 @@ int ts_gpu_cells_complete(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct
     return e == cudaSuccess ? 0 : fail(err, e, "rows of observed cells");
 }
 
-/* ---- errors */
+/* ---- errors of a model */
 
 /* Computes the errors of a block, which has all columns of its rows or those of a chunk. */
 static ts_gpu_error judge_block(struct ts_gpu_cells_job *j, struct ts_gpu_member *me,
@@ -343,7 +343,7 @@ int ts_gpu_cells_add_errors(struct ts_gpu *g, struct ts_error_sums *sums, struct
     return e == cudaSuccess ? 0 : fail(err, e, "errors of a model");
 }
 
-/* ---- the first kernels */
+/* ---- first launches of kernels */
 
 /* Launches the kernels on one cell, so that their code is loaded. The member's factors are not set
  * yet. */

@@ -92,7 +92,7 @@ static ts_gpu_error compute_kept(struct ts_gpu_cells_job *j, struct ts_gpu_membe
     return e == cudaSuccess ? compute(j, me, &block, "kept cells") : e;
 }
 
-/* ---- slabs */
+/* ---- copies of slabs to devices */
 
 /* Converts the cells of a slab to the device's type, into a page-locked buffer. */
 static void convert(const struct ts_gpu_cells *c, const struct ts_slab_view *v, void *to)

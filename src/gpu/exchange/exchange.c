@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Chooses between NCCL, copies and host memory, and holds what these ways share: peer access,
- * events, and the abort of an exchange. */
+/* Chooses NCCL, copies or host memory as the way to exchange data between GPUs, and holds what
+ * these ways share: peer access, events, and the abort of an exchange. */
 #include "config.h"
 
 #include "gpu/exchange/exchange.h"

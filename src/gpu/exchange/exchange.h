@@ -59,7 +59,8 @@ enum ts_exchange_kind {
 
 struct ts_exchange;
 
-/* A piece of the buffer. The spans of all ranks in one gather do not overlap. */
+/* A range of bytes of the replicated buffer. The spans of all ranks in one gather do not
+ * overlap. */
 struct ts_exchange_span {
     uint64_t offset, bytes;
 };

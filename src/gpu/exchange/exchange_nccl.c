@@ -34,7 +34,7 @@
  * hidden behind a kernel that wants all multiprocessors. NCCL_MAX_CTAS overrides this number. */
 #define MAX_BLOCKS 8
 
-/* ---- the library ---- */
+/* ---- loading the NCCL library ---- */
 
 #define FUNCTIONS(f)                                                                             \
     f(GetVersion) f(GetUniqueId) f(CommInitRankConfig) f(CommDestroy) f(CommAbort)               \
@@ -122,8 +122,8 @@ static int fail(struct ts_err *err, ncclComm_t comm, ncclResult_t r, const char 
 /* ---- communicators ---- */
 
 struct way {
-    pthread_mutex_t aborting, *lock; /* lock[rank] for comm[rank] */
-    ncclComm_t *comm;                /* NULL once aborted */
+    pthread_mutex_t aborting, *lock; /* lock[rank] is held while comm[rank] is used */
+    ncclComm_t *comm;                /* communicator of each rank; NULL once aborted */
     uint32_t n_locks;
 };
 
@@ -283,7 +283,7 @@ static void nccl_abort(struct ts_exchange *x)
 {
     struct way *w = x->way;
     pthread_mutex_lock(&w->aborting);
-    /* The first n - 1 calls end the work of their ranks; the last call frees all. */
+    /* The first n - 1 calls of CommAbort end the work of their ranks; the last call frees all. */
     for (uint32_t i = 0; i < x->n; i++) {
         pthread_mutex_lock(&w->lock[i]);
         if (w->comm[i] != NULL)

@@ -14,7 +14,8 @@
 #include "base/rng.h"
 #include "gpu/team/gpu_fail.h"
 
-#define SAMPLES      9       /* samples of a median, after one that is dropped */
+/* number of timed samples whose median is taken, after one that is dropped */
+#define SAMPLES      9
 #define SAMPLE_NS    4000000 /* short gathers are repeated for about this long */
 #define MOST_GATHERS 64
 /* period of the pattern; not a power of two, so that misplaced data differ */
@@ -42,9 +43,9 @@ struct ts_exchange_speed {
     struct ts_exchange_part *part;
     struct ts_exchange_span *span;
 
-    /* for the current run */
+    /* the members below are for the current call of ts_exchange_speed_run */
     uint64_t bytes, start_ns, ns[SAMPLES + 1];
-    uint32_t gathers;     /* gathers of a sample */
+    uint32_t gathers;     /* number of gathers that a sample times together */
     pthread_mutex_t gate; /* held by the caller until `go` is set */
     int go;               /* 1: all threads have started; 0: a thread could not be started */
     pthread_barrier_t barrier;
@@ -186,7 +187,7 @@ static void *run_rank(void *arg)
     return NULL;
 }
 
-/* ---- a run ---- */
+/* ---- one measurement ---- */
 
 static void share(struct ts_exchange_speed *s, uint64_t bytes, int unequal)
 {
@@ -238,7 +239,7 @@ int ts_exchange_speed_run(struct ts_exchange_speed *s, uint64_t bytes, int unequ
     return 0;
 }
 
-/* ---- the object ---- */
+/* ---- making and freeing the object ---- */
 
 static int make_ranks(struct ts_exchange_speed *s, uint64_t most_bytes, struct ts_err *err)
 {

@@ -22,7 +22,7 @@ struct ts_exchange {
     uint64_t *byte;       /* buffer for offsets in calls of comm, as many as first_of */
     int *device;          /* device of each rank; -1: it belongs to another process */
     ts_gpu_event *done; /* for each rank: recorded after its last gather, on that gather's stream */
-    const volatile sig_atomic_t *stop; /* NULL, or read by the way's open */
+    const volatile sig_atomic_t *stop; /* a flag that stops `open` of the way if not 0; or NULL */
     atomic_int aborted;
     atomic_int suspect; /* 1: a failure was noticed that another process may have caused */
     char note[sizeof((struct ts_err *)0)->text];

@@ -10,7 +10,7 @@
 
 #include "gpu/observed/long_system.cuh"
 
-/* ------------------------------------------------------------------ bounds */
+/* ------------------------------------------------------------------ rows within bounds */
 
 /* Sets y to the residual m - S a, for the first `rank` entries. S is the matrix before factoring.
  * All threads call. */

@@ -21,7 +21,7 @@ enum {
     BATCH = TS_OBSERVED_LONG_BATCH
 };
 
-/* ------------------------------------------------------------------ memory */
+/* ------------------------------------------------------------------ memory of a system */
 
 static __host__ __device__ inline uint32_t padded(uint32_t n)
 {
@@ -86,7 +86,7 @@ static __device__ inline void give_place_back(const ts_gpu_observed &o, uint32_t
     }
 }
 
-/* ------------------------------------------------------------------ products */
+/* ------------------------------------------------------------------ products of tiles */
 
 /* Adds to tile (i, j) of c: sign times the sum over k < n_k, a multiple of 4, of a(k, row) a(k,
  * column). Entry a(k, i) is at k * k_step + i * i_step. begin: c is taken as 0 before. For a tile

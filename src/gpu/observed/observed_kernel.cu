@@ -32,7 +32,7 @@ enum {
 };
 static_assert(WARPS == TS_OBSERVED_UNITS, "a warp a unit");
 
-/* ------------------------------------------------------------------ rows one by one */
+/* ----------------------------------------------------------------- sums and solution of one row */
 
 /* Returns from + index * bytes. In assembly, since the compiler would multiply in 64 bits, whose
  * upper halves are 0. */
@@ -197,7 +197,7 @@ add_nonzeros(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, NL> &mem, const
     }
 }
 
-/* ------------------------------------------------------------------ a unit */
+/* ------------------------------------------------------------------ the nonzeros of a unit */
 
 /* The position of a warp in its unit (its range of nonzeros), and the sums of the current row. */
 template <int C, class COUNT> struct unit_rows {
@@ -342,7 +342,7 @@ __global__ void __launch_bounds__(32, RESIDENT)
         p.edge_row[2 * unit + lane] = lane == 0 ? r.first_row : r.row;
 }
 
-/* ------------------------------------------------------------------ parts */
+/* ----------------------------------------------------------------- parts (partial sums) of rows */
 
 enum { BATCH = 4 }; /* parts (partial sums of a row) that are loaded at once */
 

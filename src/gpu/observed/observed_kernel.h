@@ -4,11 +4,12 @@
  * held out, then (S + l2 I) a = m. p is the elementwise product of the other factors' rows at a
  * nonzero of value x.
  *
- * A warp takes a unit, a fourth of a share (mttkrp_kernel.h); at more columns a thread block takes
- * a share as one unit. Rows inside a unit are solved for by the warp that sums them. For the first
- * and the last row of a unit, a part is stored: the unit's sums S and m and its number of nonzeros.
- * Parts are added in file order: inside a shard once the shard is done, between shards once all are
- * done. So bits do not depend on the order in which shards arrive, or on devices.
+ * A share is the nonzeros of one thread block (mttkrp_kernel.h). A warp takes a unit, a fourth of a
+ * share; with more than 32 columns a thread block takes a share as one unit. Rows inside a unit are
+ * solved for by the warp that sums them. For the first and the last row of a unit, a part is
+ * stored: the unit's sums S and m and its number of nonzeros. Parts are added in file order: inside
+ * a shard once the shard is done, between shards once all are done. So bits do not depend on the
+ * order in which shards arrive, or on devices.
  *
  *   owner    the caller owns all memory; pointers in the structs are device pointers
  *   units    a part is the upper triangle of S row by row, then m, then the count, all in float64

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Solves for rows of observed cells whose Gram matrices S are in device memory. A thread block
- * takes one share after another, and solves for the rows that begin in it.
+ * takes one share (a range of nonzeros) after another, and solves for the rows that begin in it.
  *
  * The products p of the other factors' rows at up to BATCH nonzeros of a row are the rows of P, and
  * the values x an additional column. So [P x]' [P x] contains S and the right side m. S is factored
@@ -128,7 +128,7 @@ static __device__ inline void pack_long(const long_memory &w, uint32_t rank, dou
     __syncthreads();
 }
 
-/* ------------------------------------------------------------------ sums */
+/* ------------------------------------------------------------------ sums of a row */
 
 /* The state of the current row, the same in all threads. q: number of its nonzeros whose products
  * are in P (w.p) but not yet in S; summed: S contains the nonzeros before these. */
@@ -218,7 +218,7 @@ static __device__ inline void end_long(const ts_gpu_mttkrp &p, const ts_gpu_obse
     r = { 0, false, 0 };
 }
 
-/* ------------------------------------------------------------------ a share */
+/* ------------------------------------------------------------------ rows of a share */
 
 /* Returns the part of o.ends (partial sums) for the first or the last row of a shard; NULL for
  * other rows. */
@@ -310,7 +310,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     give_place_back(o, place);
 }
 
-/* ------------------------------------------------------------------ parts */
+/* ----------------------------------------------------------------- parts (partial sums) of rows */
 
 /* Adds the parts (partial sums) of the first and last rows of shards and solves for these rows,
  * like fold_row of observed_kernel.cu. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Solves for rows of observed cells with more than 32 columns: a thread block takes the rows of its
- * share one after another.
+ * share (a range of nonzeros) one after another.
  *
  * Columns form panels of 32. Each warp has a pair of panels, which may be equal, and sums their
  * block of the Gram matrix S in its registers. All warps take the same nonzeros, and each loads the
@@ -14,7 +14,7 @@
 
 #include "gpu/observed/panel_system.cuh"
 
-/* ------------------------------------------------------------------ sums */
+/* ------------------------------------------------------------------ sums of a row */
 
 /* The sums of a warp: the block of S in the rows of its left and the columns of its right panel
  * and, if these panels are equal, the panel's part of the right side m. */
@@ -137,7 +137,7 @@ static __device__ inline void pack_wide(const wide_memory &w, uint32_t rank, dou
     __syncthreads();
 }
 
-/* ------------------------------------------------------------------ a share */
+/* ------------------------------------------------------------------ rows of a share */
 
 /* out(i, :) = the row a that solves (S + l2 I) a = m (S: its Gram matrix), for each row inside a
  * share
@@ -210,7 +210,7 @@ __global__ void __launch_bounds__(32 * MOST_WARPS, 1)
         p.edge_row[2 * unit + threadIdx.x] = threadIdx.x == 0 ? first_row : row;
 }
 
-/* ------------------------------------------------------------------ parts */
+/* ----------------------------------------------------------------- parts (partial sums) of rows */
 
 /* Adds the parts (partial sums) of a row and solves for it, like fold_row of observed_kernel.cu,
  * but by a thread block. */

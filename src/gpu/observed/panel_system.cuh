@@ -32,7 +32,7 @@ static __host__ __device__ inline uint32_t warps_of(uint32_t ld)
     return panels_of(ld) * (panels_of(ld) + 1) / 2;
 }
 
-/* ------------------------------------------------------------------ memory */
+/* ------------------------------------------------------------------ memory of a system */
 
 /* The memory of a row's system of equations. The upper triangle of the Gram matrix S is at s[i *
  * stride + j], and becomes U of U' U = S. If entries have bounds, the lower triangle keeps S. */
@@ -65,7 +65,7 @@ struct wide_memory {
     }
 };
 
-/* ------------------------------------------------------------------ one row */
+/* ------------------------------------------------------------------ solution of one row */
 
 /* Factors the Gram matrix S into U' U in place of its upper triangle, and multiplies the right
  * side w.y by U'^-1. If only rounding errors remain of a column, it is left out: its unknown

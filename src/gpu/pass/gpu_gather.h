@@ -15,7 +15,7 @@
 
 #include "gpu/pass/gpu_pass.h"
 
-/* ---- gpu_gather.c */
+/* ---- defined in gpu_gather.c */
 /* Finds the rows of shards first..last that the member sends for a model. Returns 0 if there are
  * none. */
 int ts_gpu_gather_rows_of(const struct ts_gpu_product *r, uint64_t first, uint64_t last,
@@ -54,7 +54,7 @@ int ts_gpu_gather_rows(struct ts_gpu_pass *p, uint32_t k, struct ts_err *err);
 /* Makes the spans of the edge rows (partial sums) of all shards that a member computes. */
 void ts_gpu_gather_edges(struct ts_gpu_product *r, uint32_t number);
 
-/* ---- gpu_rows.c */
+/* ---- defined in gpu_rows.c */
 ts_gpu_error ts_gpu_rows_solve(struct ts_gpu_product *r, uint64_t row, const uint32_t *list,
                                uint64_t n);
 /* Makes the stream `dense` wait for all work enqueued so far on the member's `compute` streams. */

@@ -36,7 +36,7 @@ static int check(const struct ts_gpu_model *of, struct ts_err *err)
     return 0;
 }
 
-/* ---- in a pass */
+/* ---- kernels of a pass */
 
 static struct ts_gpu_loss loss_of(const struct ts_gpu_product *r, const struct ts_loss *loss,
                                   double at, int observed, const struct ts_hold_out *hold_out)

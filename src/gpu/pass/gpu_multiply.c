@@ -85,7 +85,7 @@ ts_gpu_error ts_gpu_multiply_spans(const struct ts_gpu_product *r)
     return ts_multiply_spans(&rows, p->me->dense);
 }
 
-/* ---- before and after the passes */
+/* ---- work before and after the passes */
 
 struct job {
     struct ts_gpu *g;
@@ -146,7 +146,7 @@ static int end_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct
     return e == cudaSuccess ? 0 : fail(err, e);
 }
 
-/* ---- the call */
+/* ---- the request */
 
 static int any_spans(const struct ts_gpu_mode *m)
 {

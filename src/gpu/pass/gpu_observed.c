@@ -186,7 +186,7 @@ ts_gpu_error ts_gpu_errors_warm(const struct ts_gpu_model *of, struct ts_gpu_mem
     return ts_errors_launch(of->gpu->precision, args, &what, me->dense);
 }
 
-/* ---- rows */
+/* ---- requests for rows */
 
 static int check(const struct ts_gpu_model *of, struct ts_err *err)
 {
@@ -217,7 +217,7 @@ int ts_gpu_observed_complete(const struct ts_request *of, uint32_t n, uint32_t m
     return rc == 0 ? ts_gpu_pass_run(first->gpu, &ask, times, err) : rc;
 }
 
-/* ---- errors */
+/* ---- requests for errors of models */
 
 static int check_errors(const struct ts_gpu_model *of, struct ts_err *err)
 {

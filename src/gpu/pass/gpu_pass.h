@@ -13,7 +13,7 @@
 
 #include "gpu/team/gpu_state.h"
 
-/* ---- gpu_pass.c */
+/* ---- defined in gpu_pass.c */
 struct ts_gpu_request {
     uint32_t mode;
     struct ts_feed *feed;
@@ -108,12 +108,12 @@ struct ts_gpu_pass { /* a member's pass */
     ts_gpu_event batch_ended;
 };
 
-/* ---- gpu_product.c */
+/* ---- defined in gpu_product.c */
 /* Fills *r for one model from its request. */
 void ts_gpu_product_fill(struct ts_gpu_pass *p, const struct ts_request *u,
                          struct ts_gpu_product *r);
 
-/* ---- gpu_fetch.c, gpu_kept.c */
+/* ---- defined in gpu_fetch.c, gpu_kept.c */
 /* Enqueues the kernels of all shards that the member takes: prefetched, kept and streamed ones. */
 int ts_gpu_fetch_all(struct ts_gpu_pass *p, struct ts_err *err);
 /* Enqueues the kernels of the shards that stay on the device. */
@@ -139,7 +139,7 @@ static inline struct ts_gpu_shard ts_gpu_describe(const struct ts_gpu_mode *m, u
 /* Makes a stream wait for the scaling of factors, if that may still be running. */
 ts_gpu_error ts_gpu_wait_for_scaling(const struct ts_gpu_member *me, ts_gpu_stream stream);
 
-/* ---- gpu_rows.c, gpu_finish.c, gpu_gather.c */
+/* ---- defined in gpu_rows.c, gpu_finish.c, gpu_gather.c */
 /* Prepares for the rows that members of other processes send in this pass. `p` is the pass of a
  * member here, whose products are known. Not to be called during a job. */
 void ts_gpu_rows_expect(struct ts_gpu_pass *p);
@@ -157,7 +157,7 @@ int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err);
  * members. */
 int ts_gpu_rows_receive(struct ts_gpu_pass *p, struct ts_err *err);
 
-/* ---- gpu_launch.c */
+/* ---- defined in gpu_launch.c */
 /* Launches the products, or other requests, of all models for some shards on one stream. */
 ts_gpu_error ts_gpu_launch_products(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
                                     ts_gpu_stream stream);
@@ -170,7 +170,7 @@ ts_gpu_error ts_gpu_launch_due(const struct ts_gpu_pass *p);
 ts_gpu_error ts_gpu_fold_shards(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
                                 ts_gpu_stream stream);
 
-/* ---- gpu_early.c */
+/* ---- defined in gpu_early.c */
 /* Returns the most slots that prefetched shards may take. They take consecutive slots, and at least
  * one slot is left, with which the next pass starts its own copies. */
 static inline uint32_t ts_gpu_early_most(const struct ts_gpu *g)
@@ -184,7 +184,7 @@ int ts_gpu_early_any(const struct ts_gpu_pass *p); /* whether shards of the mode
 /* Takes a prefetched shard for this pass and returns its slot; NULL: it is not prefetched. */
 struct ts_gpu_slot *ts_gpu_early_take(struct ts_gpu_pass *p, uint64_t shard);
 
-/* ---- gpu_times.c */
+/* ---- defined in gpu_times.c */
 /* To be called after a pass that began at start_ns; pass[i] is the pass of member i of this
  * process. Fills times->device (total_ns must be set) and range_ns[i], the cost of member i's
  * range. Adds the spans to the trace. */

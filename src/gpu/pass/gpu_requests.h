@@ -36,7 +36,7 @@ ts_gpu_error ts_gpu_dense_sum_up(const struct ts_gpu_model *of, struct ts_gpu_me
 void ts_gpu_dense_copy_out(const struct ts_gpu_model *of, const struct ts_row_update *update,
                            const struct ts_row_sums *sums);
 
-/* ---- gpu_multiply.c */
+/* ---- defined in gpu_multiply.c */
 /* Enqueues the rounds for a launch's shards: weighted products, sums of edge rows, and new rows. */
 ts_gpu_error ts_gpu_multiply_launch(const struct ts_gpu_product *r,
                                     const struct ts_gpu_mttkrp *args, ts_gpu_stream stream);
@@ -47,7 +47,7 @@ ts_gpu_error ts_gpu_multiply_spans(const struct ts_gpu_product *r);
 int ts_gpu_multiply(const struct ts_request *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
                     struct ts_backend_times *times, struct ts_err *err);
 
-/* ---- gpu_observed.c */
+/* ---- defined in gpu_observed.c */
 /* Whether a pass solves for rows of observed cells, each with its own Gram matrix. */
 static inline int ts_gpu_solves_observed(const struct ts_gpu_product *r)
 {
@@ -94,7 +94,7 @@ int ts_gpu_observed_errors(const struct ts_request *of, uint32_t n, uint32_t mod
                            struct ts_feed *feed, struct ts_backend_times *times,
                            struct ts_err *err);
 
-/* ---- gpu_loss.c */
+/* ---- defined in gpu_loss.c */
 /* Enqueue the gradients, or the sums of the loss, at the nonzeros of a launch's shards. */
 ts_gpu_error ts_gpu_gradient_launch(const struct ts_gpu_product *r,
                                     const struct ts_gpu_mttkrp *args, ts_gpu_stream stream);
@@ -113,7 +113,7 @@ int ts_gpu_losses(const struct ts_request *of, uint32_t n, uint32_t mode, struct
 int ts_gpu_descend_zeros(void *be, uint32_t mode, const struct ts_descent *update, double *zeros,
                          struct ts_err *err);
 
-/* ---- gpu_score.c */
+/* ---- defined in gpu_score.c */
 /* Enqueues the sums of residuals at the nonzeros of a launch's shards. */
 ts_gpu_error ts_gpu_scores_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
                                   ts_gpu_stream stream);

@@ -45,7 +45,7 @@ static int fail(struct ts_err *err, ts_gpu_error e)
     return ts_gpu_fail(err, e, "scores of a model");
 }
 
-/* ---- in a pass */
+/* ---- kernels of a pass */
 
 ts_gpu_error ts_gpu_scores_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
                                   ts_gpu_stream stream)
@@ -74,7 +74,7 @@ ts_gpu_error ts_gpu_scores_warm(const struct ts_gpu_model *of, struct ts_gpu_mem
     return ts_scores_launch(of->gpu->precision, args, &what, me->dense);
 }
 
-/* ---- before and after it */
+/* ---- work before and after a pass */
 
 /* Clears the sums on a device. The sums of shares that a member does not compute stay zero, and no
  * row number is set for their partial sums. */
@@ -153,7 +153,7 @@ static int fetch_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
     return e == cudaSuccess ? 0 : fail(err, e);
 }
 
-/* ---- the call */
+/* ---- the request */
 
 uint64_t ts_gpu_scores_rows(const struct ts_gpu *g)
 {

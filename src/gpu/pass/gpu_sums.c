@@ -55,7 +55,7 @@ int ts_gpu_sums_join(const struct ts_gpu_sums *s, const double **all, struct ts_
     return ts_gpu_ranks_shares(g, s->mode, sum, 8 * s->each, err);
 }
 
-/* ---- a pass */
+/* ---- a pass that sums over shares */
 
 struct job {
     const struct ts_gpu_sums_pass *pass;

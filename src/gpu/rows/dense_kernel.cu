@@ -11,7 +11,7 @@
 /* CHUNKS: thread blocks that 132 multiprocessors run at the same time. */
 enum { CHUNKS = 528, THREADS = 256, MOST_COLUMNS = 2048 };
 
-/* ------------------------------------------------------------------ four elements */
+/* ------------------------------------------------------------------ vectors of four elements */
 
 template <class T> struct quad {
     T v[4];
@@ -365,7 +365,7 @@ ts_gpu_error ts_dense_solve_products(const double *m, float *a, const uint32_t *
     return solve_list(m, a, list, n, ld, w, row_inner, stream);
 }
 
-/* ------------------------------------------------------------------ element by element */
+/* --------------------------------------------------------------- scaling and conversion of rows */
 
 template <class T>
 static __device__ inline void scale_elements(T *a, uint64_t n, uint32_t ld, const double *s)

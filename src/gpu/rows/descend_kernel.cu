@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Updates units of 32 rows by coordinate descent, on tensor cores. G is the matrix of the rows'
- * least-squares problems, m the row's product.
+ * least-squares problems, m the row's product (MTTKRP).
  *
  * The rows x of a unit are updated column by column. For eight columns at a time, tensor cores
  * compute t := m - x G. Then the eight columns are updated one after another. The change of a
@@ -32,7 +32,7 @@ enum {
     KEEP_WARPS = 8
 };
 
-/* ------------------------------------------------------------------ a step, eight columns */
+/* ------------------------------------------------------------------ steps on eight columns */
 
 /* Returns the new entry of a row x by the formula of stream/row_update.h, where t is the residual m
  * - x G at this entry. */
@@ -109,7 +109,7 @@ static __device__ inline void descend_tiles(double (&x)[N][2], double (&t)[N][2]
         }
 }
 
-/* ------------------------------------------------------------------ a unit */
+/* ------------------------------------------------------------------ a unit of rows */
 
 /* A unit of TS_DESCEND_UNIT rows. `m` and `a` are the addresses of its first row. */
 template <class T, class A> struct unit_rows {

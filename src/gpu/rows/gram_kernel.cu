@@ -25,7 +25,7 @@ static __device__ double block_sum(double x, double *shared)
     return shared[0];
 }
 
-/* ------------------------------------------------------------------ sum */
+/* ------------------------------------------------------------------ sum of one number per row */
 
 /* part[block] := sum of x[i] over the threads of a thread block; thread t of the grid adds x[t],
  * x[t + n_threads], ... */
@@ -68,7 +68,7 @@ ts_gpu_error ts_dense_sum(const double *x, uint64_t n, double *scratch, double *
     return cudaGetLastError();
 }
 
-/* ------------------------------------------------------------------ gram */
+/* ------------------------------------------------------------------ Gram matrix of a factor */
 
 static uint32_t tiles_of(uint32_t ld)
 {

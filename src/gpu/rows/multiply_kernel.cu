@@ -16,7 +16,7 @@ enum {
     COLUMN_ROWS = 8    /* rows that a thread block adds at once, 32 columns of each */
 };
 
-/* ------------------------------------------------------------------ marks */
+/* ------------------------------------------------------------------ marks of entries */
 
 static __device__ inline bool last_bit(float x)
 {
@@ -40,9 +40,9 @@ template <class T> static __device__ inline bool has_mark(T a)
     return a == 0 ? signbit(a) != 0 : (double)a < TS_ROW_ZERO && last_bit(a);
 }
 
-/* Returns a, which is not negative, with a mark that says whether its phi was above 1: the sign
- * of a zero, or the last bit of a number below TS_ROW_ZERO. Values below the normal numbers
- * become 0. */
+/* Returns a, which is not negative, with a mark that says whether its phi (weighted product) was
+ * above 1: the sign of a zero, or the last bit of a number below TS_ROW_ZERO. Values below the
+ * normal numbers become 0. */
 template <class T> static __device__ inline T marked(double a, bool mark)
 {
     const double least = sizeof(T) == sizeof(float) ? FLT_MIN : DBL_MIN;
@@ -51,7 +51,7 @@ template <class T> static __device__ inline T marked(double a, bool mark)
     return a < TS_ROW_ZERO ? with_last_bit((T)a, mark) : (T)a;
 }
 
-/* ------------------------------------------------------------------ rows */
+/* ------------------------------------------------------------------ multiplication of rows */
 
 template <class T>
 static __global__ void begin_rows(const struct ts_gpu_rows r, const double *weight, double grow)
@@ -133,7 +133,7 @@ template <class T> static __global__ void multiply_spans(const struct ts_gpu_row
     keep_largest(most, r.kkt);
 }
 
-/* ------------------------------------------------------------------ columns */
+/* ------------------------------------------------------------------ sums of columns */
 
 /* part(p, c) := sum of column c over the rows of part p. Each of COLUMN_ROWS threads adds every
  * COLUMN_ROWS-th row. */

@@ -35,10 +35,10 @@ enum { WIDE_WARPS = 8 };
  *   shared  v, then x, unless they are in `scratch` */
 template <int Q> struct wide_rows {
     double2 *v, *x;
-    threshold *at;  /* 8 Q thresholds */
-    double *before; /* 8 Q: values 1/2 a G a' - m a' of the old rows */
-    double *after;  /* 8 Q: values of the new rows */
-    double *part;   /* WIDE_WARPS x 8 Q: each warp's part of values */
+    threshold *at;  /* the thresholds of the 8 Q rows */
+    double *before; /* 1/2 a G a' - m a' of each of the 8 Q old rows */
+    double *after;  /* the same sum for each of the 8 Q new rows */
+    double *part;   /* WIDE_WARPS x 8 Q: what each warp adds to these sums */
     uint32_t eights, rank, ld;
 };
 

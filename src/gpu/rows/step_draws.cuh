@@ -111,7 +111,7 @@ static __global__ void sum_model(const __grid_constant__ ts_gpu_steps s)
     s.upto[s.ld] = sum;
 }
 
-/* ------------------------------------------------------------------ draws */
+/* ------------------------------------------------------------------ drawing columns */
 
 static __device__ inline double draw(const ts_gpu_steps &s, uint32_t of, uint32_t k)
 {
@@ -159,10 +159,10 @@ static __device__ inline uint64_t draw_row(const ts_gpu_steps &s, uint32_t m, ui
     return last;
 }
 
-/* Draws column k of the mode's unfolding: a row in each other mode, whose elementwise product is
- * stored in s.column, and the column's weight.
+/* Draws column k of the mode's unfolding: a factor row in each other mode, whose elementwise
+ * product is stored in s.column, and the column's weight.
  *
- *   launch  a warp a column */
+ *   launch  one warp for each column */
 template <class T> static __global__ void draw_columns(const __grid_constant__ ts_gpu_steps s)
 {
     const uint32_t lane = threadIdx.x % 32, k = blockIdx.x * WARPS + threadIdx.x / 32;

@@ -402,7 +402,7 @@ static __global__ void sum_values(const double *row_value, uint64_t n_rows, uint
         of_group[g] = sum;
 }
 
-/* ------------------------------------------------------------------ steps */
+/* ------------------------------------------------------------------ steps of rows */
 
 template <class T>
 static __global__ void make_steps(const __grid_constant__ ts_gpu_steps s,

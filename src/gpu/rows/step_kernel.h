@@ -69,7 +69,7 @@ struct ts_gpu_steps {
     int all_columns;    /* 1: no columns are drawn, because all columns of the unfolding are used */
     double each;        /* number of columns that each uniformly drawn column stands for */
     uint64_t seed, draw;
-    double *column, *weight; /* n_columns x ld; n_columns */
+    double *column, *weight; /* the drawn columns (n_columns x ld), and their weights */
 
     /* drawn cells */
     int at_cells;

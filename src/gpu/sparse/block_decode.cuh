@@ -76,18 +76,19 @@ struct block_map {
     uint32_t n;
     /* kind and count of the flags of level `lane`, as the block stores them */
     uint32_t kind, count;
-    uint32_t n_set;    /* number of set flags, including the implied one */
-    uint32_t flag_bit; /* first side bit of the positions of the flags of level `lane` */
-    uint32_t bitmaps;  /* bit l: level l has a bitmap */
+    uint32_t n_set; /* number of set flags, including the implied one */
+    /* first of the block's side bits that store positions of flags of level `lane` */
+    uint32_t flag_bit;
+    uint32_t bitmaps; /* bit l: level l has a bitmap */
     uint32_t bitmap_word;
     uint32_t exceptions; /* bit s: stream s has exceptions */
 };
 
 struct alignas(16) stream_part {
     uint32_t desc;
-    uint32_t n_and_start; /* entries | first word << 16 */
+    uint32_t n_and_start; /* number of entries | number of the first word << 16 */
     uint32_t base;
-    uint32_t side_bit; /* first side bit of the stream's exceptions */
+    uint32_t side_bit; /* first of the block's side bits that store the stream's exceptions */
     __device__ uint32_t n() const { return n_and_start & 0xffff; }
     __device__ uint32_t start() const { return n_and_start >> 16; }
     __device__ uint32_t width() const { return desc & 63; }
@@ -131,7 +132,7 @@ static __device__ inline block_map map_block(const uint32_t *word, uint32_t n, u
     if (lane == n_levels)
         m.n_set = n;
     m.flag_bit = 0;
-    before = 0; /* side bits of all lists of positions, which come before those of streams */
+    before = 0; /* side bits of all lists of flag positions, which come before those of streams */
     if (lists != 0) {
         const uint32_t mine = lists >> lane & 1 ? 8 * m.count : 0;
         m.flag_bit = scan_before<LEVEL_LANES>(mine, lane);
@@ -164,8 +165,8 @@ static __device__ inline block_map map_block(const uint32_t *word, uint32_t n, u
     return m;
 }
 
-/* Returns the flags of a level at positions 8 lane .. 8 lane + 7. list: 8 words of shared
- * memory. */
+/* Returns the flags of a level at positions 8 lane .. 8 lane + 7. list: shared memory for the
+ * decoder, 8 words. */
 static __device__ inline uint32_t flags_of(const block_map &m, uint32_t level, uint32_t lane,
                                            uint32_t *list)
 {
@@ -472,8 +473,8 @@ struct decoded {
 };
 
 /* Decodes the block at `word`: values to val, indices of level l to index + (l - 1) *
- * spread::words, and weights to `to` if it has an array. part: 32 entries, list: 8 words of shared
- * memory. */
+ * spread::words, and weights to `to` if it has an array. part and list: shared memory for the
+ * decoder, of 32 entries and 8 words. */
 template <class T, int LPR, int NL, class WEIGHTS = no_weights>
 static __device__ inline decoded
 decode_block(const ts_gpu_mttkrp &p, const uint32_t *word, uint32_t n, uint32_t lane,

@@ -32,7 +32,7 @@ template <int NL> struct fetched {
  * 16 bytes, the unit of an asynchronous copy, which TS_SHARD_SLACK allows. */
 struct block_range {
     const char *from;
-    uint32_t bytes, skip; /* skip: words before the block */
+    uint32_t bytes, skip; /* bytes: size of the copy; skip: words of the copy before the block */
     __device__ block_range(const uint32_t *raw, uint32_t word, uint32_t end)
     {
         const uint64_t first = (uint64_t)(raw + word);

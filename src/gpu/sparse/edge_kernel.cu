@@ -53,7 +53,7 @@ static __device__ row_walk add_edges(const T *edge, const uint32_t *row, uint64_
     return at;
 }
 
-/* ------------------------------------------------------------------ inside a shard */
+/* ------------------------------------------------------------------ edges inside a shard */
 
 /* out(row) := sum of the edges (partial sums) of row, for rows strictly inside a shard. The sums of
  * the shard's first and last row go to rows 2 * number and 2 * number + 1 of shard_edge. Without
@@ -141,7 +141,7 @@ ts_gpu_error ts_edge_fold_shards(enum ts_precision precision, const struct ts_gp
                            : fold_shards<double, double>(args, (double *)shard_edge, s);
 }
 
-/* ------------------------------------------------------------------ between shards */
+/* ------------------------------------------------------------------ edges of several shards */
 
 /* Adds FOLD consecutive edges (partial sums of rows). Sums of rows inside them go to `out`, those
  * of the first and last row to `next`; with only one warp, all go to `out`. Sums are kept in

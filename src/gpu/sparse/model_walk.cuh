@@ -133,7 +133,7 @@ held_of_lane(const WANTED &what, const share_walk<T, LPR, NL> &walk, const walke
                                   walk.at.lane, block.first_row, block.d);
 }
 
-/* ------------------------------------------------------------------ 8 nonzeros */
+/* ------------------------------------------------------------------ work on 8 nonzeros */
 
 /* Adds the lanes' parts m[k] of the model's values at 8 nonzeros over a group of lanes, like
  * group_sum. The lane gets the sums of nonzeros first .. first + N - 1, in ret. In groups of more
@@ -275,7 +275,7 @@ template <class V, class T, int LPR, int NL, int U, bool SUM> struct model_walk 
                                    term[u]);
     }
 
-    /* ------------------------------------------------------------------ a block */
+    /* ------------------------------------------------------------------ nonzeros of a block */
 
     static __device__ __forceinline__ void mark(const wanted &what, const walk &w,
                                                 const walked_block &block, marks &to)
@@ -353,7 +353,7 @@ template <class V, class T, int LPR, int NL, int U, bool SUM> struct model_walk 
     }
 };
 
-/* ------------------------------------------------------------------ a share */
+/* ------------------------------------------------------------------ nonzeros of a share */
 
 /* Adds the sums of a thread block's lanes and warps, and stores them for its share. */
 template <class V, class T, int LPR, int NL>

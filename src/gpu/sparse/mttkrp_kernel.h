@@ -54,7 +54,7 @@ struct ts_gpu_mttkrp {
     uint32_t share_blocks; /* blocks of nonzeros in a share (ts_mttkrp_share_blocks) */
     uint32_t n_levels;     /* number of levels below the row: order - 1 */
     uint32_t value_kind;   /* enum ts_value_kind */
-    uint32_t n_codes;      /* ts_header_codes */
+    uint32_t n_codes;      /* number of codes that a nonzero has, as ts_header_codes returns it */
     /* 1: the second code is the weight of a cell, which kernels of observed cells use */
     uint32_t weights;
     double value_base;

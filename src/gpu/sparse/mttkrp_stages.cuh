@@ -372,7 +372,7 @@ template <class T, int LPR, int NL> struct warp_memory {
     T *all_ends, *ends;
     /* the lane's 16 bytes of the sum of the row that the block before ended in */
     T *carry;
-    warp_span *span; /* for each warp */
+    warp_span *span; /* for each warp: its first and last row */
     __device__ warp_memory(uint4 *shared, uint32_t n_levels, uint32_t n_models,
                            const lane_place<LPR> &at, uint32_t warps = WARPS)
     {

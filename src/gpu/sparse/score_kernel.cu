@@ -15,7 +15,7 @@
 enum { SCORE_CTAS = 4 };
 static_assert(WARPS == TS_SCORE_UNITS, "a warp a unit");
 
-/* ------------------------------------------------------------------ sums */
+/* ------------------------------------------------------------------ sums of residuals */
 
 static __device__ inline void add_cell(ts_score_sums &to, double value, double model, double weight)
 {
@@ -104,7 +104,7 @@ static __device__ inline void decode_weights(const block_map &m, const stream_pa
         decode_weights<LPR>(m, part, stream, lane, weights_to{ to.at });
 }
 
-/* ------------------------------------------------------------------ models */
+/* ------------------------------------------------------------------ values of the model */
 
 /* Computes the model's value at 8 nonzeros of a group, and stores it in to[0 .. 7]. */
 template <class T, int LPR, int NL, int U, bool FLAGS>
@@ -223,7 +223,7 @@ static __device__ inline void add_slices(const ts_gpu_scores &s, ts_score_sums *
     unit.open = sum;
 }
 
-/* ------------------------------------------------------------------ a share */
+/* ------------------------------------------------------------------ nonzeros of a share */
 
 /* s.share[k] := the sums over the nonzeros of share k; if s.slice is not NULL, also the sums of
  * each row.

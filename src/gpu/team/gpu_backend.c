@@ -27,7 +27,7 @@ static int check(struct ts_err *err, ts_gpu_error e, const char *what)
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, what);
 }
 
-/* ---- open and close */
+/* ---- opening and closing devices */
 
 static void name_lanes(const struct ts_gpu *g)
 {
@@ -186,7 +186,7 @@ static int gpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
     return 0;
 }
 
-/* ---- the table */
+/* ---- the table of functions */
 
 static const struct ts_gpu *gpu_of(const void *be)
 {

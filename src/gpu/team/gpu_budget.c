@@ -25,8 +25,8 @@
  * keeps. */
 #define AHEAD_BYTES (UINT64_C(256) << 20)
 
-/* The largest measurement that is used, in bytes. If more is measured, another process has started
- * or ended meanwhile. */
+/* The largest measured size of the driver's memory that is used, in bytes. If more is measured,
+ * another process has started or ended meanwhile. */
 #define MOST_DRIVER_BYTES (UINT64_C(4) << 30)
 
 static int check(struct ts_err *err, ts_gpu_error e, const char *what)

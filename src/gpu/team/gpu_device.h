@@ -11,24 +11,24 @@
 
 #include "gpu/team/gpu_state.h"
 
-/* ---- gpu_layout.c */
+/* ---- defined in gpu_layout.c */
 /* Divides an allocation that begins at base among all arrays of the member except its shards, and
  * returns its size. base NULL: only computes the size. */
 uint64_t ts_gpu_layout(const struct ts_gpu *g, struct ts_gpu_member *me, char *base);
 /* Returns the bytes of the allocation that ts_gpu_layout divides, including the factors. */
 uint64_t ts_gpu_device_work_bytes(const struct ts_gpu *g);
 
-/* ---- gpu_device.c */
+/* ---- defined in gpu_device.c */
 int ts_gpu_device_open(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err *err);
 int ts_gpu_device_store(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err *err);
 void ts_gpu_device_close(struct ts_gpu_member *me);
 
-/* ---- gpu_warm.c */
+/* ---- defined in gpu_warm.c */
 /* Launches every kernel once on dummy data, so that its code is loaded and its memory can be
  * measured. A ts_gpu_job. */
 int ts_gpu_device_warm(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err);
 
-/* ---- gpu_update.c */
+/* ---- defined in gpu_update.c */
 /* Sends the data of a row update to the model's device memory `w`: the matrix and, if the update
  * reads the old rows, the table of columns (descend_kernel.h). For TS_ROW_SIMPLEX, also sends the
  * inverse that ADMM multiplies by. */

@@ -110,7 +110,7 @@ static void move_boundary(struct move *v, uint32_t i, uint64_t want, uint64_t le
         --*at;
 }
 
-/* ---- from process to process */
+/* ---- kept shards sent between processes */
 
 /* Returns how many gifts (kept shards that move between processes), from the k-th on, are sent at
  * once. *bytes: their total size. */
@@ -207,7 +207,7 @@ static ts_gpu_error finish(struct move *v)
     return e;
 }
 
-/* ---- balancing */
+/* ---- balancing ranges of members */
 
 const uint64_t *ts_gpu_keep_ranges(struct ts_gpu *g, uint32_t mode)
 {

@@ -32,7 +32,7 @@ enum {
 
 struct ts_gpu_span {
     uint64_t start_ns, end_ns;
-    const char *what; /* text that stays valid longer than the log */
+    const char *what; /* name of the work, a text that stays valid longer than the log */
     /* lane (line) of the trace's timeline, counted from the first lane of the GPU */
     uint32_t lane;
     uint64_t free_ns;      /* for a copy: time at which its slot was free; 0: before start_ns */
@@ -94,7 +94,8 @@ ts_gpu_error ts_gpu_log_came(struct ts_gpu_log *log, ts_gpu_stream stream);
  * the mark that waits for the copy is started. */
 void ts_gpu_log_pieces(struct ts_gpu_log *log, uint64_t since_ns, uint64_t bytes);
 
-/* To be called after the last copy was enqueued, if there were copies. */
+/* Records the event that ends the last copy. To be called after that copy was enqueued, if there
+ * were copies. */
 ts_gpu_error ts_gpu_log_copied(struct ts_gpu_log *log, ts_gpu_stream stream);
 
 /* Adds a prefetch copy that was enqueued at given_ns, between two events. Waits for both events. */

@@ -11,7 +11,7 @@
 
 #include "gpu/team/gpu_state.h"
 
-/* ---- gpu_plan.c */
+/* ---- defined in gpu_plan.c */
 int ts_gpu_plan_new(struct ts_gpu *g, const struct ts_backend_conf *conf, struct ts_err *err);
 void ts_gpu_plan_free(struct ts_gpu *g);
 uint32_t ts_gpu_plan_stride(uint32_t rank, uint32_t element);
@@ -26,7 +26,7 @@ int ts_gpu_plan_shards(struct ts_gpu *g, uint64_t left, struct ts_err *err);
 /* ---- gpu_models.c: the function `most` of the backend's table */
 uint32_t ts_gpu_models_most(const struct ts_backend_conf *conf);
 
-/* ---- gpu_keep.c */
+/* ---- defined in gpu_keep.c */
 /* Returns the ranges of the members of this process, n_here + 1 numbers. The feed delivers all
  * shards of these ranges. */
 const uint64_t *ts_gpu_keep_ranges(struct ts_gpu *g, uint32_t mode);

@@ -27,7 +27,7 @@ static int gather(struct ts_gpu *g, void *array, const uint64_t *byte, struct ts
     return g->comm->ops->gather(g->comm, array, byte, err);
 }
 
-/* ---- opening ---- */
+/* ---- opening of the team ---- */
 
 static int too_many(uint32_t n, struct ts_err *err)
 {
@@ -266,7 +266,7 @@ void ts_gpu_ranks_link(struct ts_gpu *g)
              note == NULL ? "" : " (", note == NULL ? "" : note, note == NULL ? "" : ")");
 }
 
-/* ---- passes ---- */
+/* ---- results of passes ---- */
 
 /* Waits up to WORD_NS for another process to report that it stops. Returns whether one did. */
 static int hears_word(struct ts_gpu *g)

@@ -11,8 +11,9 @@
  * Several processes (ranks, stream/comm.h) form one team. Each process has the members first_here
  * .. first_here + n_here - 1, and computes itself what the other members do. So all processes have
  * the same ranges, measurements are exchanged before they decide anything (gpu_ranks.c), members
- * take no shards of other ranges, and chunks are published in order. Then every process knows what
- * every member sends, without messages. "Member 0" below is the first member of this process.
+ * take no shards of other ranges, and chunks (parts of a range) are published in order. Then every
+ * process knows what every member sends, without messages. "Member 0" below is the first member of
+ * this process.
  *
  *   gpu_plan.c      sizes, and the shards that stay in the memory that is left
  *   gpu_models.c    the number of models that are computed at once

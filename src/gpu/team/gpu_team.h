@@ -11,7 +11,7 @@
 
 #include "gpu/team/gpu_state.h"
 
-/* ---- gpu_team.c */
+/* ---- defined in gpu_team.c */
 int ts_gpu_team_open(struct ts_gpu *g, struct ts_err *err);
 void ts_gpu_team_close(struct ts_gpu *g);
 /* Runs the job on every member of this process. feed: the feed from which the job takes shards, or
