@@ -86,7 +86,8 @@ int ts_cpu_divide_columns(void *be, uint32_t mode, const struct ts_multiply *mul
                           struct ts_multiply_sums *ret, struct ts_err *err)
 {
     const struct ts_request one = { .be = be, .multiply = multiply, .multiplied = ret };
-    struct ts_backend_times times = { 0 }; /* times that are not used */
+    /* the times of the call, which the caller does not get */
+    struct ts_backend_times times = { 0 };
     return ts_cpu_multiply_all(&one, 1, mode, NULL, &times, err);
 }
 

@@ -39,12 +39,13 @@ struct ts_cpu_shared {
     struct ts_pass *pass;             /* passes over shards; NULL: the tensor is dense */
     struct ts_dense_product *dense;   /* products of slabs; NULL: the tensor has shards */
     struct ts_dense_rows *dense_rows; /* solver for unknown cells; NULL: not used yet */
-    struct ts_hold_out hold_out;      /* held-out cells in products of slabs */
+    struct ts_hold_out hold_out;      /* the cells that products of slabs hold out */
     struct ts_fmat factor[TS_MAX_ORDER];
     /* the part of the last mode's product that rounding to float32 loses; no data: it is not
      * kept */
     struct ts_fmat rest;
-    struct ts_fmat apart;     /* products of the modes in `own`; no data: there are none */
+    /* products of the modes whose bits are set in `own`; no data: there are none */
+    struct ts_fmat apart;
     struct ts_rounds *rounds; /* multiplicative updates; NULL: not used yet */
     struct ts_steps *steps;   /* gradient steps; NULL: not used yet */
     uint32_t own, n_models;
@@ -57,7 +58,8 @@ struct ts_cpu_shared {
     uint32_t capabilities;  /* capabilities that the run needs: bits of enum ts_capability */
     /* 1: this rank has put rows into shared factors, which other ranks may not see yet */
     int put;
-    uint64_t *dealt;              /* memory for `group` and `row` of each model's `ranks` */
+    /* memory for `group` and `row` of each model's struct ts_rowsolve_ranks */
+    uint64_t *dealt;
     struct ts_device_times *told; /* times of each rank, as they are returned to the caller */
     struct ts_needs *needs;       /* which ranks need which rows; NULL: all rows go to all ranks */
     /* first_lacks: bit m is set if the first rank lacks some rows of mode m; lacks: if this rank
@@ -84,7 +86,7 @@ struct ts_cpu {
     enum ts_precision summed;
 };
 
-/* ---- cpu_budget.c */
+/* ---- defined in cpu_budget.c */
 uint32_t ts_cpu_threads(const struct ts_backend_conf *conf);
 uint32_t ts_cpu_models(const struct ts_backend_conf *conf);
 uint32_t ts_cpu_rank_of(const struct ts_backend_conf *conf, uint32_t k);
@@ -124,7 +126,7 @@ int ts_cpu_multiply_all(const struct ts_request *w, uint32_t n, uint32_t mode, s
 int ts_cpu_descend_all(const struct ts_request *w, uint32_t n, uint32_t mode, struct ts_feed *feed,
                        struct ts_backend_times *times, struct ts_err *err);
 
-/* ---- cpu_ranks.c */
+/* ---- defined in cpu_ranks.c */
 int ts_cpu_ranks_open(struct ts_cpu_shared *s, const struct ts_comm *comm, struct ts_err *err);
 uint64_t ts_cpu_shares(const void *be);
 int ts_cpu_spread(void *be, const struct ts_spread *spread, struct ts_err *err);

@@ -10,7 +10,7 @@
 #include "cpu/dense/dense_gemm.h"
 #include "cpu/pass_loop.h"
 
-/* least number of cells of a row of the array as a matrix (dense_cells.h) */
+/* least number of columns of the array as a matrix (dense_cells.h) */
 #define LEAST_COLS 64u
 #define MOST_PANEL 32u /* most columns of a panel (columns that are evaluated together) */
 #define GIVEN      TS_BLOCK_NNZ
@@ -73,7 +73,7 @@ uint64_t ts_dense_cells_bytes(const struct ts_tensor *t, uint32_t rank, uint32_t
     return ts_bigmem_cost(count_doubles(t, rank, threads) * sizeof(double));
 }
 
-/* ---- rows ---- */
+/* ---- products of factor rows ---- */
 
 static void take_factors(struct cells *s, const struct ts_fmat *factor)
 {
@@ -111,7 +111,7 @@ static void make_b(struct cells *s)
     }
 }
 
-/* ---- a partition ---- */
+/* ---- cells of a partition ---- */
 
 /* Passes the first n cells of the block to the caller's function `take`, and moves the others to
  * the front. */
@@ -241,7 +241,7 @@ static int visit(void *ctx, const struct ts_loan *loan, struct ts_err *err)
     return rc;
 }
 
-/* ---- all slabs ---- */
+/* ---- the pass over all slabs ---- */
 
 static int run_slabs(struct cells *s, struct ts_feed *feed, uint64_t *wait_ns, struct ts_err *err)
 {

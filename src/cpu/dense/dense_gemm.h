@@ -28,8 +28,8 @@
 /* the largest k (number of terms of a sum): a panel of B with this many rows stays in the
  * first-level cache */
 #define TS_GEMM_DEPTH 256u
-/* distance of rows in memory; with a power of 2, all rows would compete for one set of the
- * first-level cache */
+/* distance of copied rows of cells in memory, in numbers; with a power of 2, all rows would compete
+ * for one set of the first-level cache */
 #define TS_GEMM_STRIDE (TS_GEMM_DEPTH + 8u)
 #define TS_GEMM_MOST   512u /* the largest number of rows times columns of a tile */
 #define TS_GEMM_BLOCK  32u

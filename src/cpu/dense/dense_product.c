@@ -36,7 +36,8 @@ static uint32_t most_width(const struct ts_dense_product_conf *conf)
     return a > b ? a : b;
 }
 
-/* Places all arrays of the object in the memory at `base`; NULL: only counts. Returns the bytes. */
+/* Places all arrays of the object in the memory at `base`, or only counts their bytes if that is
+ * NULL. Returns the bytes. */
 static uint64_t lay_out(const struct ts_dense_product_conf *conf, struct ts_dense_product *p,
                         char *base)
 {
@@ -129,7 +130,7 @@ void ts_dense_product_changed(struct ts_dense_product *p, uint32_t mode)
     p->version[mode]++;
 }
 
-/* ---- a product ---- */
+/* ---- the product of a mode ---- */
 
 static struct ts_dense_target target_of(const struct ts_dense_product *p,
                                         const struct ts_dense_grid *g, uint32_t mode)

@@ -194,8 +194,8 @@ static void NAME(across)(const struct ts_dense_product *p, const struct ts_slab_
     }
 }
 
-/* acc(:) := the sum over n rows x(q, :) of x(q, :) times the row product of the modes of `behind`
- * at row `at` + q. */
+/* acc(:) := the sum over n rows x(q, :) of x(q, :) times row `at` + q of the grid `behind`, which
+ * is a product of factor rows. */
 PART void NAME(sum_rows)(const struct ts_dense_product *p, const struct ts_dense_grid *behind,
                          const REAL *x, uint64_t at, uint64_t n, uint32_t col, double *acc,
                          double *other, uint32_t cols)

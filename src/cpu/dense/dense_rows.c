@@ -17,13 +17,14 @@
 /* most memory for Gram matrices at a time; there is always memory for one row */
 #define MOST_BYTES (UINT64_C(64) << 20)
 /* most memory for the bits of unknown cells, which is enough for 512 M cells */
-#define BIT_BYTES  (UINT64_C(64) << 20)
-#define PARTS_ROWS 64u   /* in a mode with fewer rows, each row is divided into parts */
-#define PART_CELLS 4096u /* least cells of a part, known and unknown */
+#define BIT_BYTES (UINT64_C(64) << 20)
+/* in a mode with fewer rows, the cells of each row are divided into parts */
+#define PARTS_ROWS 64u
+#define PART_CELLS 4096u /* fewest cells of a part, known and unknown ones together */
 
 /* Memory of a thread. */
 struct thread {
-    struct ts_gram sum; /* sums over cells of a row in one slab */
+    struct ts_gram sum; /* Gram matrix of a row, summed over its cells in one slab */
     double *product;    /* products of the other factors' rows at these cells */
     double *part;       /* memory for ts_gram_rows_solve */
     /* for each mode: the factor rows at up to TS_BLOCK_NNZ cells */
@@ -37,7 +38,7 @@ struct ts_dense_rows {
     struct ts_gram_rows *solver;
     struct ts_dense_unknown *unknown;
     struct thread *thread;
-    struct ts_unpacked *no_values;     /* values of a block, all 0 */
+    struct ts_unpacked *no_values;     /* a block of cells whose values are all 0 */
     uint16_t every[TS_BLOCK_NNZ];      /* the positions 0, 1, ... of a block */
     double *table[TS_DENSE_MAX_ORDER]; /* for each mode: the factor as float64 */
     double *ones;                      /* a row of ones, which serves as a row product */
@@ -101,7 +102,8 @@ static uint32_t square_rows(uint32_t rank)
     return (rank + TS_GRAM_TURNED - 1) / TS_GRAM_TURNED * TS_GRAM_TURNED;
 }
 
-/* Places all arrays in the memory at `base`; NULL: only counts. Returns the bytes. */
+/* Places all arrays in the memory at `base`, or only counts their bytes if that is NULL. Returns
+ * the bytes. */
 static uint64_t lay_out(const struct ts_tensor *t, uint32_t rank, uint32_t threads,
                         struct ts_dense_rows *d, char *base)
 {
@@ -197,7 +199,7 @@ void ts_dense_rows_free(struct ts_dense_rows *d)
     free(d);
 }
 
-/* ---- sums over cells ---- */
+/* ---- Gram matrices summed over cells ---- */
 
 /* A group of rows of a mode whose Gram matrices are summed together. */
 struct group {
@@ -247,7 +249,7 @@ static void find_rows(const struct group *g, uint64_t base, const uint32_t *cell
     }
 }
 
-/* Adds w w' for the row product w at each of n cells to t->sum. */
+/* Adds w w' at each of n cells to t->sum, where w is the product of the other factors' rows. */
 static void add_block(const struct group *g, uint64_t base, const uint32_t *cell, uint32_t n,
                       struct thread *t)
 {
@@ -297,7 +299,7 @@ static void add_cells(void *ctx, const struct ts_dense_list *list)
     }
 }
 
-/* ---- rows ---- */
+/* ---- solving the rows of a mode ---- */
 
 static void solve_rows(const struct group *g, struct ts_fmat *out, const double *product,
                        const double *gram, const struct ts_row_update *update)

@@ -14,9 +14,9 @@
 #define GROUP_ROWS   48u
 #define STRIP_COLS   48u
 #define STRIP_STRIDE (STRIP_COLS + 8u)
-#define RUN_ROWS     64u /* row products that a thread computes one after another */
-/* with less work than this, one thread works alone: LONE_NUMBERS entries of row products, or
- * LONE_ADDS multiply-adds of cells */
+#define RUN_ROWS     64u /* products of factor rows that a thread computes one after another */
+/* with less work than this, one thread works alone: LONE_NUMBERS entries of products of factor
+ * rows, or LONE_ADDS multiply-adds of cells */
 #define LONE_NUMBERS 65536u
 #define LONE_ADDS    524288u
 /* most bytes of rows that are prefetched whole, because the present rows stay in the second-level
@@ -31,7 +31,7 @@ struct gather_task {
 
 struct scratch {
     void *tile, *out;
-    double *row; /* memory for 3 rows */
+    double *row; /* memory for three products of factor rows */
 };
 
 const struct ts_gemm *ts_gemm_of(enum ts_isa isa, int wide)
@@ -170,7 +170,7 @@ static struct gather_task task_of(const struct ts_dense_target *t, uint32_t task
     return w;
 }
 
-/* ---- prefetching ---- */
+/* ---- prefetching of cells ---- */
 
 /* Returns the number of columns of the panel that begins with column r: two vectors, or one for the
  * last panel. */
@@ -252,7 +252,7 @@ static struct ts_gemm_ahead next_wanted(struct wanted *w, const struct ts_dense_
 struct strip_wanted {
     uintptr_t at;
     size_t row_bytes, beside;
-    uint64_t left; /* lines that are not prefetched yet */
+    uint64_t left; /* number of cache lines that are not prefetched yet */
 };
 
 static struct strip_wanted wanted_strip(const struct ts_dense_product *p,
@@ -328,7 +328,7 @@ static struct scratch scratch_of(const struct ts_dense_product *p)
     return s;
 }
 
-/* ---- parallel regions ---- */
+/* ---- work of all threads on a slab ---- */
 
 /* Computes the products of factor rows for rows first .. first + n - 1 of the grid of modes, in
  * panels of `room` rows. All threads of a team call this. */

@@ -39,7 +39,8 @@ struct ts_dense_made {
 struct ts_dense_product {
     struct ts_dense_product_conf conf;
     const struct ts_dense *dense;
-    uint32_t rank, width; /* number of columns; and with padding to whole panels */
+    /* rank: number of columns; width: the same with padding to whole panels */
+    uint32_t rank, width;
     uint32_t most_width;
     const struct ts_gemm *gemm;
     struct ts_dense_grid outer, inner;
@@ -64,7 +65,7 @@ struct ts_dense_product {
     uint32_t stride[TS_DENSE_MAX_ORDER];
 };
 
-/* ---- dense_slab.c */
+/* ---- defined in dense_slab.c */
 /* Scratch bytes of a thread for rows of `width` columns. */
 uint64_t ts_dense_slab_scratch(uint32_t width);
 /* Computes B, the products of the inner modes' factor rows. */

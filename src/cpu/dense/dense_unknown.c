@@ -15,12 +15,12 @@
 #include "format/arrays/dense_held.h"
 
 #define WORD  64u /* bits of a word, one for each cell */
-#define WORDS 8u  /* number of words that are computed at a time */
+#define WORDS 8u  /* number of words of bits that are computed at a time */
 
 struct ts_dense_unknown {
     const struct ts_tensor *tensor;
     uint32_t threads;
-    struct ts_hold_out hold_out; /* what the last search took as held-out cells */
+    struct ts_hold_out hold_out; /* the held-out cells of the last search for unknown cells */
     int found;
     uint64_t *count[TS_DENSE_MAX_ORDER];
     uint64_t slab_words; /* number of bit words of the largest slab */
@@ -50,7 +50,8 @@ static int keeps_bits(const struct ts_dense_unknown_conf *c)
     return slab_words(d) * d->n_slabs * sizeof(uint64_t) <= c->bit_bytes;
 }
 
-/* Places all arrays in the memory at `base`; NULL: only counts. Returns the bytes. */
+/* Places all arrays in the memory at `base`, or only counts their bytes if that is NULL. Returns
+ * the bytes. */
 static uint64_t lay_out(const struct ts_dense_unknown_conf *c, struct ts_dense_unknown *u,
                         char *base)
 {
@@ -143,7 +144,7 @@ static inline uint64_t row_at(struct rows *r, uint64_t cell)
     return row + (at - row * r->behind >= r->behind);
 }
 
-/* ---- bits ---- */
+/* ---- bits of unknown cells ---- */
 
 struct slab {
     uint64_t number, base, cells;
@@ -311,7 +312,7 @@ int ts_dense_unknown_find(struct ts_dense_unknown *u, const struct ts_hold_out *
     return rc;
 }
 
-/* ---- sorted lists ---- */
+/* ---- lists of cells sorted by row ---- */
 
 /* Sets *first .. *end - 1 to the wanted rows of the mode that have cells in the slab. */
 static void slab_rows(const struct ts_dense *d, const struct ts_dense_wanted *w,

@@ -18,7 +18,7 @@
 #include "stream/draws.h"
 #include "stream/loss.h"
 
-#define GROUP 512u /* rows whose columns are summed together */
+#define GROUP 512u /* rows of a group; column sums are computed for each group */
 #define CHUNK 256u /* sampled columns at which a row's model values are computed together */
 #define WAYS  8u   /* independent partial sums of a dot product, so that vectors are used */
 
@@ -38,13 +38,13 @@ struct ts_steps {
     double *column;
     double *weight;         /* n_drawn numbers: weight of each sampled column */
     double *of_group;       /* for each group of rows: loss at value 0, less its linear part */
-    double *thread;         /* for each thread: 2 x rank, and the scratch of zero_cells.h */
+    double *thread;         /* for each thread: 2 x rank numbers, and scratch for zero_cells.h */
     struct ts_share *share; /* how ranks divide the present call's work; NULL: one rank */
     uint32_t self;          /* number of this rank */
     struct ts_err *err;
 };
 
-/* ---- memory ---- */
+/* ---- memory of the object ---- */
 
 static uint64_t groups_of(const struct ts_tensor *t, uint32_t m)
 {
@@ -56,7 +56,8 @@ static uint64_t thread_room(const struct ts_steps *s)
     return (2 * (uint64_t)s->rank + ts_zero_cells_scratch(s->rank) + 7) / 8 * 8;
 }
 
-/* Places all arrays in the memory at `base`; NULL: only counts. Returns the bytes. */
+/* Places all arrays in the memory at `base`, or only counts their bytes if that is NULL. Returns
+ * the bytes. */
 static uint64_t lay_out(struct ts_steps *s, char *base)
 {
     const uint64_t number = sizeof(double);
@@ -110,7 +111,7 @@ void ts_steps_free(struct ts_steps *s)
     free(s);
 }
 
-/* ---- column sums ---- */
+/* ---- column sums of factors ---- */
 
 /* Returns which groups of rows each rank sums: this rank has groups first[self] .. first[self + 1]
  * - 1. */
@@ -173,7 +174,7 @@ static int sum_model(struct ts_steps *s, uint32_t mode, const struct ts_fmat *fa
     return rc;
 }
 
-/* ---- random samples ---- */
+/* ---- random columns of the Khatri-Rao product ---- */
 
 static double draw(const struct ts_descent *descent, uint32_t mode, uint32_t number, uint32_t k)
 {
@@ -307,7 +308,7 @@ static int prepare(struct ts_steps *s, struct ts_share *share, uint32_t mode,
     return rc;
 }
 
-/* ---- rows ---- */
+/* ---- gradients and steps of rows ---- */
 
 /* to := the model's values of the row a at up to CHUNK sampled columns, from `first` on. */
 static void models_of(const struct ts_steps *s, uint32_t n, uint32_t first, uint32_t some,

@@ -117,7 +117,7 @@ static int any_spans(const struct ts_mode *m)
     return 0;
 }
 
-/* ---- passes ---- */
+/* ---- passes over shards ---- */
 
 static void rounds_of_shard(struct ts_rounds_run *u, struct ts_rounds_worker *w, uint32_t n)
 {

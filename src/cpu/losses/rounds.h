@@ -86,8 +86,8 @@ struct ts_rounds_scratch {
     _Alignas(64) double fold[4 * TS_ROUNDS_CHUNK];
     double model[TS_ROUNDS_CHUNK], weight[TS_ROUNDS_CHUNK], less[TS_ROUNDS_CHUNK];
     double zero[TS_ROUNDS_CHUNK]; /* a value of 0 for each nonzero of a chunk */
-    /* for a chunk: row products of fibres, for up to 256 bytes of columns at a time, and row
-     * indices of operands */
+    /* for a chunk: products of factor rows for fibres, for up to 256 bytes of columns at a time,
+     * and row indices of operands */
     _Alignas(64) char fibre[TS_ROUNDS_CHUNK * 256];
     uint32_t idx[TS_MAX_ORDER][TS_ROUNDS_CHUNK + TS_KERNEL_AHEAD];
 };
@@ -106,7 +106,7 @@ struct ts_rounds_ops {
      * phi)| before the update. */
     double (*multiply)(void *b, const double *restrict phi, uint32_t n, int last);
 
-    /* Appends a plain block (plain.h) to `flat`. Returns the address of the next plain block. */
+    /* Appends a plain (decoded) block (plain.h) to `flat`. Returns the address of the next one. */
     const void *(*append)(const struct ts_plain_conf *c, const void *plain, struct ts_flat *flat);
 };
 

@@ -392,8 +392,8 @@ static double NAME(multiply_row)(void *row, const double *restrict phi, uint32_t
     return most;
 }
 
-/* Expands a plain block like plain_expand, and appends it to f. The next block is prefetched, as in
- * NAME(load). */
+/* Expands a plain (decoded) block like plain_expand, and appends it to f. The next block is
+ * prefetched, as in NAME(load). */
 static const void *NAME(append_plain)(const struct ts_plain_conf *c, const void *plain,
                                       struct ts_flat *f)
 {

@@ -7,7 +7,8 @@
 #include "cpu/extent.h"
 #include "cpu/losses/rounds_state.h"
 
-/* bytes of row products p (rounds.h) that are kept, for a row that gets several rounds */
+/* bytes of the products p of other factors' rows (rounds.h) that are kept, for a row that gets
+ * several rounds */
 #define HELD_BYTES (UINT64_C(512) << 10)
 #define FLAT_ROOM  (TS_PARTITION_NNZ + TS_KERNEL_AHEAD)
 #define ROWS_BYTES 16384u /* bytes of the sums of rows that are computed together */
@@ -44,8 +45,8 @@ uint64_t ts_rounds_together(uint32_t stride)
     return n > MOST_ROWS ? MOST_ROWS : n < 1 ? 1 : n;
 }
 
-/* Places the arrays of all threads and of each thread in the memory at `base`; NULL: only counts.
- * Returns the bytes. */
+/* Places the arrays of all threads and of each thread in the memory at `base`, or only counts their
+ * bytes if that is NULL. Returns the bytes. */
 static uint64_t lay_out(struct ts_rounds *r, char *base)
 {
     const struct ts_tensor *t = r->tensor;

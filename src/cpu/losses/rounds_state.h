@@ -27,7 +27,7 @@ struct ts_rounds_ends {
     int cut[2];
 };
 
-#define TS_ROUNDS_JUDGED 6u /* number of sums of losses of a partition */
+#define TS_ROUNDS_JUDGED 6u /* number of sums by which losses over a partition are evaluated */
 
 /* The memory of one thread. */
 struct ts_rounds_worker {
@@ -49,7 +49,7 @@ struct ts_rounds {
     const struct ts_rounds_ops *ops;
     ts_unpack_fn *unpack;
     struct ts_unpack_conf unpack_conf;
-    struct ts_plain *plain; /* decoded blocks; or NULL */
+    struct ts_plain *plain; /* the store of decoded blocks; or NULL */
     void *memory;           /* the block of all arrays below */
     uint64_t memory_bytes;
     struct ts_rounds_worker *worker;
@@ -65,14 +65,16 @@ struct ts_rounds {
 
 struct ts_rounds_run {
     struct ts_rounds *r;
-    struct ts_share *share; /* how ranks divide the work; or NULL */
+    struct ts_share *share; /* how ranks divide the work; NULL: there is one rank */
     uint32_t mode;
     struct ts_feed *feed;
-    const struct ts_multiply *multiply; /* all zero for a gradient */
+    /* the update to be made; all zero if a gradient is computed */
+    const struct ts_multiply *multiply;
     struct ts_rounds_job job;
     struct ts_fmat *apart;
     const struct ts_fmat *own; /* rows that models are computed with: `apart`, or the factor */
-    const struct ts_descent *descend; /* for a gradient; NULL: rows are multiplied */
+    /* the step whose gradient is computed; NULL: rows are multiplied */
+    const struct ts_descent *descend;
     const struct ts_hold_out *hold_out;
     uint32_t n_rounds;
     int rounds; /* 1: the current pass updates rows */
@@ -92,11 +94,11 @@ static inline void ts_rounds_add_row(const struct ts_rounds *r, const double *pa
         sum[c] += part[c];
 }
 
-/* ---- rounds_memory.c */
+/* ---- defined in rounds_memory.c */
 /* Returns the number of rows whose sums are computed together. */
 uint64_t ts_rounds_together(uint32_t stride);
 
-/* ---- rounds_rows.c */
+/* ---- defined in rounds_rows.c */
 /* Multiplies the row b by its weighted sum phi, or stores the sum as its gradient. Returns the
  * largest |min(b, 1 - phi)| before the update. */
 double ts_rounds_take_sum(const struct ts_rounds_run *u, const double *sum, int last, uint32_t row);
@@ -107,7 +109,7 @@ void ts_rounds_first(const struct ts_rounds_run *u, struct ts_rounds_worker *w, 
 void ts_rounds_next(const struct ts_rounds_run *u, struct ts_rounds_worker *w, uint32_t k);
 void ts_rounds_judge(const struct ts_rounds_run *u, struct ts_rounds_worker *w, uint32_t k);
 
-/* ---- rounds_matrix.c */
+/* ---- defined in rounds_matrix.c */
 /* Sets apart to the factor times diag(weight), with `grow` added to the factor's marked entries. */
 void ts_rounds_begin_rows(const struct ts_rounds *r, const struct ts_fmat *f,
                           const struct ts_multiply *multiply, struct ts_fmat *apart);

@@ -41,7 +41,8 @@ static void get_cell(const struct ts_zero_cells *z, uint64_t k, double *to)
     }
 }
 
-/* Sums the loss at value 0, or its gradient g, over n cells whose row products are in `product`. */
+/* Sums the loss at value 0, or its gradient g, over n cells. `product` has the products of the
+ * other factors' rows at these cells. */
 static double sum_some(const struct ts_zero_cells *z, uint32_t n, const double *a,
                        const double *product, double *g)
 {

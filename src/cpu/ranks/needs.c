@@ -15,7 +15,7 @@
 /* cost of packing a byte with one thread, relative to sending it */
 #define THREAD_PACKS (10.0 / 6)
 #define LEAST_PACKS  0.25 /* least cost of packing a byte, with any number of threads */
-#define SHIFTED_ROWS 512u /* fixed cost of a transfer, in rows */
+#define SHIFTED_ROWS 512u /* rows that a group of rows may add to those that a rank has */
 /* most bytes of packed rows that are sent to one rank at a time */
 #define STAGE_BYTES (UINT64_C(1) << 20)
 /* most bytes of packed rows that are sent to all ranks at a time */
@@ -57,9 +57,9 @@ struct ts_needs {
     struct count *count; /* figures of each of the n ranks */
     uint64_t *each;      /* n + 1 numbers 0, 1, 2, ...: each rank has one element of `count` */
 
-    /* buffers for packed rows; allocated when the first mode needs them */
+    /* buffers for packed rows, allocated when the first mode needs them */
     void *memory;
-    uint64_t memory_bytes, most; /* most: rows for one rank at a time */
+    uint64_t memory_bytes, most; /* most: number of packed rows for one rank at a time */
     char *sent, *got;
     uint32_t *row; /* numbers of the rows that are packed or unpacked, one rank after another */
     /* n + 1 numbers each: where each rank's bytes begin, sent and received; at, in: position in
@@ -77,7 +77,7 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* ---- memory ---- */
+/* ---- sizes of buffers, and costs ---- */
 
 /* Returns the number of packed rows that are sent to one rank at a time, for a mode of n_rows
  * rows. */

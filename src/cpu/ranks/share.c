@@ -22,7 +22,7 @@ struct ts_share {
     uint32_t n;
     uint64_t *cut[TS_MAX_ORDER];                /* for each mode: first partition of each rank */
     unsigned char *deal[TS_MAX_ORDER];          /* for each mode: enum ts_deal of each shard */
-    uint64_t *first_row, *byte, *shard, *group; /* n + 1 each */
+    uint64_t *first_row, *byte, *shard, *group; /* n + 1 numbers each: of every rank, and the end */
     double *each;                               /* one number of each rank, for ts_share_largest */
     struct ts_share_row *row;  /* rows with nonzeros in the ranges of several ranks (cut rows) */
     struct ts_comm_move *move; /* moves of bytes between ranks; room for 4 n */
@@ -93,7 +93,7 @@ static uint32_t row_moves(const struct ts_share *s, const uint64_t *wanted)
     return n;
 }
 
-/* ---- tables ---- */
+/* ---- tables of ranges ---- */
 
 static void *room_for(char **at, uint64_t bytes)
 {
@@ -230,7 +230,7 @@ const uint64_t *ts_share_rows(const struct ts_share *s)
     return s->first_row;
 }
 
-/* ---- messages ---- */
+/* ---- messages between ranks ---- */
 
 void ts_share_note(struct ts_share *s, uint64_t since_ns)
 {

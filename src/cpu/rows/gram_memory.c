@@ -19,8 +19,9 @@ static uint64_t systems_size(uint32_t rank)
     return ts_rowblock_systems_size(rank) + (rank + UINT64_C(1)) * TS_ROWBLOCK_SYSTEMS;
 }
 
-/* Returns the number of float64 that a thread needs: sums, a square matrix, six rows, row products,
- * rows that are solved together, and short rows. It is a multiple of a cache line. */
+/* Returns the number of float64 that a thread needs: sums, a square matrix, six rows, products of
+ * other factors' rows, rows that are solved together, and short rows. It is a multiple of a cache
+ * line. */
 static uint64_t thread_size(uint32_t rank, enum ts_precision precision)
 {
     const uint64_t stride = ts_fmat_stride(rank, precision);

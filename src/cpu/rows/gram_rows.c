@@ -260,8 +260,8 @@ static void subtract_mean(const struct ts_gram_rows *g, struct ts_unpacked *b)
             b->value.d[p] -= mean;
 }
 
-/* Multiplies values and row products by the square roots of the weights. So products of two of them
- * are weighted. */
+/* Multiplies values and row products (of the other factors' rows) by the square roots of the
+ * weights. So products of two of them are weighted. */
 static void weigh(struct ts_gram_thread *t, struct ts_unpacked *b)
 {
     const struct ts_gram_rows *g = t->all;
@@ -363,7 +363,7 @@ void ts_gram_rows_take(struct ts_gram_rows *g, uint32_t thread, const struct ts_
     settle(t, at);
 }
 
-/* ---- rows with parts in several partitions ---- */
+/* ---- rows with partial sums in several partitions ---- */
 
 /* Adds part i (the sums of a row over one partition) of the parts of n partitions (numbered as in
  * cpu/ranks/share.h), and solves for the row if this is its last part. */

@@ -23,10 +23,11 @@ struct ts_gram_thread {
     struct ts_gram sum; /* Gram matrix and right side of the current row */
     double count;       /* number of nonzeros of the current row, or the sum of their weights */
     void *product;
-    double *s, *a, *diagonal; /* for the row that is solved: S, the solution, the diagonal of S */
-    double *bounded;          /* memory for ts_bounded_row_find */
-    uint64_t at;              /* the current partition */
-    uint32_t first, row;      /* the first row of the partition, and the current row */
+    /* for the row being solved: its Gram matrix S, the solution, the diagonal of S */
+    double *s, *a, *diagonal;
+    double *bounded;     /* memory for ts_bounded_row_find */
+    uint64_t at;         /* the current partition */
+    uint32_t first, row; /* the first row of the partition, and the current row */
     int begun;
     double size;      /* penalty of the rows that this thread has solved in partition `size_at` */
     uint64_t size_at; /* the partition of `size` */

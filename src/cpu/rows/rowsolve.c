@@ -21,7 +21,7 @@
 #define MIN_GROUPS   4u
 #define GROUPS_BYTES (UINT64_C(16) << 20)   /* most bytes of partial Gram matrices */
 #define GROUP_ROWS   (8 * TS_ROWBLOCK_ROWS) /* fewest rows of a group, except the last one */
-#define WHOLE_GROUPS 4u /* threads take whole groups if each gets at least this many */
+#define WHOLE_GROUPS 4u /* threads take whole groups of rows if each gets at least this many */
 /* most bytes of solved rows whose sums are not computed yet */
 #define ROOM_BYTES (UINT64_C(16) << 20)
 /* rows that are solved at a time: with 64, rank 128 takes 1.25 times as long */
@@ -53,7 +53,7 @@ struct job {
     uint32_t rounds;
     double rho;
 
-    uint64_t begin, end; /* groups that this rank updates */
+    uint64_t begin, end; /* groups of rows that this rank updates: begin .. end - 1 */
     struct ts_rowsolve_ranks *ranks;
     int rc; /* first failure of sending rows to other ranks */
     struct ts_err *err;

@@ -80,8 +80,8 @@ static double l2_of(const struct ts_short_rows *s, double count)
     return s->l2 * (s->by_count ? count : 1);
 }
 
-/* Whether the penalty is far enough above rounding errors for all n diagonal entries of K (the dot
- * products of the nonzeros' row products). */
+/* Whether the penalty is far enough above rounding errors for all n diagonal entries of K. An entry
+ * of K is the dot product of the row products (of the other factors' rows) at two nonzeros. */
 static int is_clear(const double *k, uint32_t n, double l2, double cut)
 {
     int clear = 1;

@@ -38,8 +38,8 @@ struct ts_short_rows {
     double l2, cut;
     int by_count;
     struct ts_fmat *out;
-    /* for each waiting row: K = P P' (dot products of its row products) in tiles, and the values of
-     * its nonzeros */
+    /* for each waiting row: K = P P' in tiles, and the values of its nonzeros. A row of P is the
+     * product of the other factors' rows at a nonzero. */
     double *k, *m;
     uint64_t k_size, m_size;
     uint32_t waiting;

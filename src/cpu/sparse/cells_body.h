@@ -66,7 +66,8 @@ INLINE VEC NAME(fold_all)(const VEC *x)
 }
 #endif
 
-/* Returns the row product at position p times `own`, summed over vectors, lane by lane. */
+/* Returns the row product (of the other factors' rows) at position p times `own` (the row of the
+ * mode itself), summed over vectors, lane by lane. */
 INLINE VEC NAME(dot_at)(const struct NAME(operands) * x, uint32_t n_vec, size_t p, const VEC *own)
 {
     VEC term[4], dot;

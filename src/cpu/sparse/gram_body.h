@@ -23,8 +23,8 @@ INLINE void NAME(expand_rows)(const struct ts_unpacked *b, const struct NAME(ope
     }
 }
 
-/* out := the row products over n_vec vectors of columns from col on, at all positions of a
- * block. */
+/* out := the row products (of the other factors' rows) over n_vec vectors of columns from col on,
+ * at all positions of a block. */
 INLINE void NAME(expand_columns)(const struct ts_kernel_job *job, const struct ts_unpacked *b,
                                  uint32_t n_vec, uint32_t col, struct ts_kernel_scratch *scratch,
                                  TS_REAL *out)
@@ -68,8 +68,8 @@ INLINE void NAME(put_sums)(const VEC *sum, uint32_t n, SUMS *to, size_t next, in
 }
 
 /* s(i0 .. i0 + rows - 1, vectors v .. v + n_vec - 1) := the sums of p p' over n positions, where p
- * is the row product of a position. If m is not NULL, it gets the sums of values times p, whose
- * additions alternate with those of s. With `more`, both are added to. */
+ * is the row product (of the other factors' rows) at a position. If m is not NULL, it gets the sums
+ * of values times p, whose additions alternate with those of s. With `more`, both are added to. */
 INLINE void NAME(tile)(const TS_REAL *product, size_t stride, const TS_REAL *value,
                        const uint16_t *at, uint32_t n, size_t i0, size_t v, uint32_t n_vec,
                        double *s, double *m, int more)
@@ -112,10 +112,10 @@ INLINE void NAME(tiles)(const struct ts_gram *g, const TS_REAL *product, const T
 
 #ifdef TS_TURN
 /* Computes the block of s at the diagonal, for vector v: sums of x(j) x((j + d) % TS_LANES) for d =
- * 0 .. TS_LANES / 2, where x is that vector of a row product. This has each entry of the symmetric
- * block once; products with single entries would have each twice. Also sums m and, with `beside`,
- * half of the block that combines vectors v and v + 1 (v even): TS_TILE_ROWS rows from i0 on. Each
- * kind has enough sums to alternate additions. */
+ * 0 .. TS_LANES / 2, where x is that vector of a row product (of the other factors' rows). This has
+ * each entry of the symmetric block once; products with single entries would have each twice. Also
+ * sums m and, with `beside`, half of the block that combines vectors v and v + 1 (v even):
+ * TS_TILE_ROWS rows from i0 on. Each kind has enough sums to alternate additions. */
 _Static_assert(TS_LANES == 16 && TS_TILE_ROWS == 8, "as it is written");
 INLINE void NAME(turned)(const struct ts_gram *g, const TS_REAL *product, const TS_REAL *value,
                          const uint16_t *at, uint32_t n, size_t v, int beside)

@@ -42,7 +42,7 @@ struct ts_kernel_model {
 struct ts_kernel_run {
     uint16_t col;
     uint8_t n_vec;
-    uint8_t two; /* 1: the even and the odd positions are summed separately */
+    uint8_t two; /* 1: nonzeros at even and at odd positions are summed separately */
 };
 
 /* The arguments of one MTTKRP. */
@@ -65,7 +65,7 @@ struct ts_kernel_job {
 
 /* Memory of a thread for kernels. */
 struct ts_kernel_scratch {
-    /* row products of fibres, for up to 256 bytes of columns at a time */
+    /* products of factor rows for fibres, for up to 256 bytes of columns at a time */
     _Alignas(64) char product[TS_BLOCK_NNZ * 256];
     /* sums of the current row over the blocks before this one */
     _Alignas(64) double sum[TS_FMAT_MAX_STRIDE];
@@ -119,8 +119,8 @@ struct ts_gram {
     int more; /* 1: new sums are added to s and m; 0: they overwrite s and m */
 };
 
-/* Called for each block of a partition, in order, after its row products were computed. It may
- * change the block's values. */
+/* Called for each block of a partition, in order, after its row products (of the other factors'
+ * rows) were computed. It may change the block's values. */
 typedef void ts_gram_take(void *ctx, struct ts_unpacked *b);
 
 #define TS_GRAM_TURNED 16u /* the largest value of `turned` for any instruction set */

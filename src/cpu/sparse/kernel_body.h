@@ -59,8 +59,9 @@ struct NAME(operand) {
 struct NAME(operands) {
     const struct NAME(operand) * of;
     uint32_t n;
-    int far;      /* 1: some operand is larger than the caches */
-    int products; /* 1: the first operand has row products of fibres, as TS_REAL, not as STORED */
+    int far; /* 1: some operand is larger than the caches */
+    /* 1: the first operand has products of factor rows for fibres, as TS_REAL, not as STORED */
+    int products;
     /* bytes from row to row: of the first operand, and of the others */
     uint64_t first_stride, stride;
 };
@@ -180,7 +181,7 @@ INLINE void NAME(rows)(const struct ts_unpacked *b, const struct NAME(operands) 
     }
 }
 
-/* out(k, :) := the row product of fibre k */
+/* out(k, :) := the row product of fibre k (the product of the operands' rows for its indices) */
 INLINE void NAME(products)(uint32_t n, const struct NAME(operands) * x, uint32_t n_vec,
                            TS_REAL *out)
 {
@@ -399,8 +400,8 @@ static void NAME(end_row)(struct ts_kernel_scratch *scratch, struct NAME(target)
 }
 
 /* Decodes block k of the shard. If *plain is not NULL, it is the address of the block in plain
- * form, and becomes that of the next one, which is prefetched: the processor does not recognize
- * plain blocks as a stream, because many rows are read between them. */
+ * (decoded) form, and becomes that of the next one, which is prefetched: the processor does not
+ * recognize plain blocks as a stream, because many rows are read between them. */
 INLINE void NAME(load)(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
                        uint32_t k, const void **plain, struct ts_unpacked *ret)
 {

@@ -30,7 +30,7 @@ void ts_pass_free(struct ts_pass *pass); /* pass may be NULL */
 /* Returns how ranks divide the work (share.h), or NULL if there is one rank. */
 struct ts_share;
 struct ts_share *ts_pass_share(const struct ts_pass *pass);
-/* returns the store of decoded blocks (plain.h), which is lent, or NULL if there is none */
+/* Returns the store of decoded blocks (plain.h), which is lent, or NULL if there is none. */
 struct ts_plain *ts_pass_plain(const struct ts_pass *pass);
 
 /* Lends a store of decoded blocks to a pass over the same tensor that has none. The store must

@@ -34,7 +34,8 @@ struct ts_pass {
     struct ts_hold_out hold_out; /* nonzeros that count as zeros in products */
     struct ts_plain *plain;      /* blocks that are kept decoded; or NULL */
     int plain_is_lent;
-    struct ts_gram_rows *gram; /* made when it is first needed; or NULL */
+    /* the solver for rows with their own Gram matrices, made when first needed; or NULL */
+    struct ts_gram_rows *gram;
     /* for weighted passes: memory of each thread for the rows of a block; or NULL */
     uint32_t *rows;
     /* threads + 1: each thread works on one loan, and one is being divided into partitions */

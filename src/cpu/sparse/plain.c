@@ -87,8 +87,8 @@ void ts_plain_conf(const struct ts_tensor *t, uint32_t mode, int as_double,
         ret->index_bytes[l] = index_bytes(t->mode[t->mode[mode].disk.level[l]].disk.n_rows);
 }
 
-/* Returns the most bytes of a nonzero in a plain block: one that starts a row, and whose fibre is
- * not shared. */
+/* Returns the most bytes of a nonzero in a plain (decoded) block: one that starts a row, and whose
+ * fibre is not shared. */
 static uint64_t most_bytes(const struct ts_plain_conf *c)
 {
     uint64_t sum = 1 + value_bytes(c->value) + weight_bytes(c);
@@ -192,7 +192,7 @@ const void *ts_plain_next(const struct ts_plain_conf *c, const void *plain)
     return plain;
 }
 
-/* ---- making plain blocks ---- */
+/* ---- making plain (decoded) blocks ---- */
 
 static uint64_t block_bytes(const struct ts_plain_conf *c, const struct ts_unpack_conf *u,
                             const struct ts_block_at *at)

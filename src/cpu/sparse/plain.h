@@ -22,7 +22,7 @@
 #include "format/tensor.h"
 #include "stream/feed/feed.h"
 
-/* How the values of plain blocks are stored. */
+/* How the values of plain (decoded) blocks are stored. */
 enum ts_plain_value {
     TS_PLAIN_CONST, /* not stored: all are value_base */
     TS_PLAIN_U8,    /* a byte that is added to value_base; all sums are exact in float32 */
@@ -31,7 +31,7 @@ enum ts_plain_value {
     TS_PLAIN_F64,
 };
 
-/* The layout that all plain blocks of a mode share. */
+/* The layout that all plain (decoded) blocks of a mode share. */
 struct ts_plain_conf {
     uint32_t order;
     /* bytes of an index at each level; at [0], of the fibre number of a nonzero: 1 */
@@ -42,10 +42,10 @@ struct ts_plain_conf {
     int as_double; /* 1: values expand to double (struct ts_unpack_conf) */
 };
 
-/* The head of a plain block. These arrays follow without alignment: positions at which rows start,
- * a byte each; for each level from 1 on the indices of all nonzeros or, if the block is shared and
- * the level is not the leaf, of all fibres; if the block is shared, the fibre of each nonzero, a
- * byte each; values; weights. */
+/* The head of a plain (decoded) block. These arrays follow without alignment: positions at which
+ * rows start, a byte each; for each level from 1 on the indices of all nonzeros or, if the block is
+ * shared and the level is not the last one, of all fibres; if the block is shared, the fibre of
+ * each nonzero, a byte each; values; weights. */
 struct ts_plain_head {
     uint32_t row;
     uint8_t last;       /* number of nonzeros - 1 */
@@ -56,8 +56,8 @@ struct ts_plain_head {
 
 struct ts_plain;
 
-/* ts_plain_bytes returns the most bytes that plain blocks of one mode, or of all modes (-1), can
- * take. ts_plain_bytes_of returns the same for partitions begin .. end - 1 of a mode. */
+/* ts_plain_bytes returns the most bytes that plain (decoded) blocks of one mode, or of all modes
+ * (-1), can take. ts_plain_bytes_of returns the same for partitions begin .. end - 1 of a mode. */
 uint64_t ts_plain_bytes(const struct ts_tensor *t, int only_mode);
 uint64_t ts_plain_bytes_of(const struct ts_tensor *t, uint32_t mode, uint64_t begin, uint64_t end);
 
@@ -72,10 +72,10 @@ uint64_t ts_plain_own_bytes(const struct ts_tensor *t);
 void ts_plain_conf(const struct ts_tensor *t, uint32_t mode, int as_double,
                    struct ts_plain_conf *ret);
 
-/* Returns the plain blocks of a partition, or NULL if the store has none. */
+/* Returns the plain (decoded) blocks of a partition, or NULL if the store has none. */
 const void *ts_plain_get(const struct ts_plain *p, uint32_t mode, uint64_t partition);
 
-/* Returns the address of the block after `plain`. */
+/* Returns the address of the plain (decoded) block after `plain`. */
 const void *ts_plain_next(const struct ts_plain_conf *c, const void *plain);
 
 /* Decodes partition k of a shard, which is number `partition` of its mode, and stores it. buffer:
@@ -89,8 +89,8 @@ const void *ts_plain_add(struct ts_plain *p, uint32_t mode, uint64_t partition,
  * NULL: returns 0. */
 int ts_plain_keeps(struct ts_plain *p, uint32_t mode);
 
-/* Returns the plain blocks of partition k of a shard, or NULL. With `keep`, decodes and stores them
- * if they are not in the store. p may be NULL: returns NULL. */
+/* Returns the plain (decoded) blocks of partition k of a shard, or NULL. With `keep`, decodes and
+ * stores them if they are not in the store. p may be NULL: returns NULL. */
 const void *ts_plain_of(struct ts_plain *p, int keep, const struct ts_shard_view *view, uint32_t k,
                         ts_unpack_fn *unpack, struct ts_unpacked *buffer);
 

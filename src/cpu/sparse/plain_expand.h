@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plain_expand.h - expands plain blocks to what decoders give (unpack.h). kernel_ISA.c includes it
- * and compiles it for its machine: loops of constant length become vector code. Up to 15 entries
- * past the ends of arrays are read. */
+/* plain_expand.h - expands plain (decoded) blocks to what decoders give (unpack.h). kernel_ISA.c
+ * includes it and compiles it for its machine: loops of constant length become vector code. Up to
+ * 15 entries past the ends of arrays are read. */
 #include <string.h>
 
 #include "cpu/sparse/plain.h"
@@ -113,7 +113,8 @@ static inline const char *plain_f64(const struct ts_plain_conf *c, const char *f
     }
 }
 
-/* Expands the block at `plain` to *ret, and returns the address of the next block. */
+/* Expands the plain (decoded) block at `plain` to *ret, and returns the address of the next
+ * block. */
 static inline const void *plain_expand(const struct ts_plain_conf *c, const void *plain,
                                        struct ts_unpacked *ret)
 {

@@ -61,7 +61,7 @@ INLINE void NAME(dot_rows)(const VEC *const *left, const VEC *const *right, uint
     NAME(sum_lanes)(sum, to);
 }
 
-/* Computes a tile of K (dot products of row products) at the diagonal, for n rows. */
+/* Computes a tile of K (dot products of rows of P) at the diagonal, for n rows. */
 INLINE void NAME(cross_triangle)(const VEC *const *row, uint32_t n, uint32_t n_vec, double *to)
 {
     static const uint8_t left[] = { 0, 0, 1, 0, 1, 2, 0, 1, 2, 3, 3, 3 };
@@ -138,7 +138,8 @@ static void NAME(cross)(uint32_t stride, const void *product, const struct ts_un
     }
 }
 
-/* Computes n_vec vectors of columns of P' y (the sum of y times row products), from `first` on. */
+/* Computes n_vec vectors of columns of P' y (the sum of entries of y times rows of P), from `first`
+ * on. */
 INLINE void NAME(combine_columns)(uint32_t stride, const TS_REAL *first, const uint16_t *at,
                                   uint32_t n, const double *y, uint32_t step, uint32_t n_vec,
                                   VEC *out, SUMS *squares)
