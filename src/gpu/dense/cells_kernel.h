@@ -108,13 +108,14 @@ ts_gpu_error ts_cells_add(double *to, const double *from, uint64_t elements, uin
  * steps first .. end - 1, numbered from the first step in `from`. */
 struct ts_cells_part {
     uint64_t first, end;
-    /* begins: these steps include the first one of the share; ends: the last one */
+    /* begins: these steps include the first one of the share (group of chunks); ends: the last
+     * one */
     int begins, ends;
 };
 
-/* Adds the sums of the steps of each share k in order to sum + k * sum_apart, which starts from 0
- * if the share begins. With `to`, the sum of a share that ends is added to `to` instead. `fresh`:
- * `to` starts from 0, as for the first share. */
+/* Adds the sums of the steps of each share k (a group of chunks) in order to sum + k * sum_apart,
+ * which starts from 0 if the share begins. With `to`, the sum of a share that ends is added to `to`
+ * instead. `fresh`: `to` starts from 0, as for the first share. */
 struct ts_cells_shares {
     uint32_t n;
     struct ts_cells_part part[16];
@@ -152,14 +153,14 @@ ts_gpu_error ts_cells_gather(const struct ts_cells_target *t, const double *z, u
 ts_gpu_error ts_cells_fold(const struct ts_cells_target *t, const double *part, uint64_t step,
                            uint64_t n, double *acc, ts_gpu_stream stream);
 
-/* out(i, :) := row i of the MTTKRP, the sum of acc over the shares in order, in the given
- * precision. Columns from the rank on become zero. */
+/* out(i, :) := row i of the MTTKRP, the sum of acc over the shares (groups of chunks) in order, in
+ * the given precision. Columns from the rank on become zero. */
 ts_gpu_error ts_cells_finish(const struct ts_cells_target *t, const double *acc,
                              enum ts_precision precision, uint32_t out_ld, void *out,
                              ts_gpu_stream stream);
 
-/* part(i, first + r) := column r of row i of the MTTKRP (the sum of acc over the shares) in
- * float64, for r < rank. Rows of part have `size` elements. */
+/* part(i, first + r) := column r of row i of the MTTKRP (the sum of acc over all groups of chunks)
+ * in float64, for r < rank. Rows of part have `size` elements. */
 ts_gpu_error ts_cells_part(const struct ts_cells_target *t, const double *acc, uint64_t first,
                            uint64_t size, double *part, ts_gpu_stream stream);
 
@@ -230,9 +231,11 @@ struct ts_cells_errors {
     struct ts_cells_places places;
     struct ts_cells_cut cut; /* division of the rows of the array into steps */
     uint64_t unit_cols;
-    uint64_t first_part; /* number of the first unit of x among the units of a step's columns */
+    /* number of the first unit (block of cells) of x among those in the columns of a step */
+    uint64_t first_part;
     uint64_t n_parts;
-    double *sums; /* TS_CELLS_ERRORS sums for each of the n_parts units of each step */
+    /* TS_CELLS_ERRORS sums for each of the n_parts units (blocks of cells) of each step */
+    double *sums;
 };
 
 ts_gpu_error ts_cells_judge(const struct ts_cells_x *x, const struct ts_cells_errors *what,

@@ -30,8 +30,8 @@ static uint64_t round_up(uint64_t n, uint64_t to)
     return ts_cells_ceil_div(n, to) * to;
 }
 
-/* Returns the product of the sizes of the modes after place l of the layout, within the outer or
- * the inner modes. */
+/* Returns the product of the sizes of the modes after position l of the layout (the order of modes
+ * in memory), within the outer or the inner modes. */
 static uint64_t behind(const struct ts_dense *d, uint32_t l)
 {
     const uint32_t end = l < d->n_outer ? d->n_outer : d->array.order;
@@ -57,8 +57,8 @@ static uint64_t share_rows(const struct ts_cells_shape *s, uint32_t n)
     return ts_cells_ceil_div(s->n_chunks, n) * s->chunk_rows;
 }
 
-/* Whether n shares are too many: for some outer mode, the sums of all shares would have more rows
- * than the factor, and more than a quarter of the array's rows. */
+/* Whether n shares (groups of chunks) are too many: for some outer mode, the sums of all shares
+ * would have more rows than the factor, and more than a quarter of the array's rows. */
 static int are_too_many(const struct ts_cells_shape *s, uint32_t n)
 {
     const struct ts_dense *d = s->dense;

@@ -94,8 +94,8 @@ struct ts_cells_target ts_gpu_cells_target(const struct ts_gpu_pass *p,
 
 /* ---- MTTKRPs of outer modes */
 
-/* Adds steps first .. end - 1 (ranges of rows) of Y or W to acc, the sums of shares. z: points to
- * row z_row of Y or W. */
+/* Adds steps first .. end - 1 (ranges of rows) of Y or W to acc, the sums of shares (groups of
+ * chunks). z: points to row z_row of Y or W. */
 static ts_gpu_error gather(const struct ts_gpu_cells *c, struct ts_gpu_member *me,
                            const struct ts_cells_target *t, const double *z, uint64_t z_row,
                            double *part, uint64_t first, uint64_t end)
@@ -135,8 +135,8 @@ static ts_gpu_error take_cells(const struct ts_gpu *g, const struct ts_gpu_cells
     return g->cells->hold_out.share > 0 ? ts_gpu_cells_mark(g, me, ret) : cudaSuccess;
 }
 
-/* Returns `rows`, or the rows of a chunk if those are fewer and cells are copied because some are
- * held out. */
+/* Returns `rows`, or the rows of a chunk if they are fewer and cells must be copied, because some
+ * cells are held out. */
 static uint64_t most_rows(const struct ts_gpu *g, uint64_t rows)
 {
     return g->cells->hold_out.share > 0 ? less(rows, g->cells->shape.chunk_rows) : rows;
@@ -290,7 +290,7 @@ static ts_gpu_error compute_inners(struct ts_gpu_cells_job *j, struct ts_gpu_mem
     return e;
 }
 
-/* ---- what members send each other */
+/* ---- sums that members send each other */
 
 /* Gathers the sums of all shares (groups of chunks), `apart` bytes each, in every member's memory.
  * at[i]: the sums in member i's memory. */
@@ -350,8 +350,8 @@ static struct ts_gpu_cells_made *made_of(struct ts_gpu_cells *c, int outer)
     return outer ? &c->y_made : &c->w_made;
 }
 
-/* Clears the sums of the member's own shares in its memory. Sums of other shares are left alone:
- * other members write them, perhaps before this is done. */
+/* Clears the sums of the member's own shares (groups of chunks) in its memory. Sums of other shares
+ * are left alone: other members write them, perhaps before this is done. */
 static ts_gpu_error clear_shares(const struct ts_gpu_pass *p, const struct ts_gpu_cells *c,
                                  const struct ts_cells_target *t)
 {
@@ -363,7 +363,7 @@ static ts_gpu_error clear_shares(const struct ts_gpu_pass *p, const struct ts_gp
 }
 
 /* Adds the rows whose Y (cells times inner factors) is kept from an earlier pass to the sums of
- * shares. */
+ * shares (groups of chunks). */
 static ts_gpu_error gather_kept(struct ts_gpu_pass *p, const struct ts_gpu_cells *c,
                                 const struct ts_cells_target *t)
 {

@@ -103,7 +103,7 @@ struct ts_gpu_cells {
     /* cells that the pass holds out; y_made and w_made refer to this mean and these cells */
     struct ts_hold_out hold_out;
     struct ts_cells_cut unit; /* division of the rows into units (blocks of cells), for errors */
-    uint64_t unit_cols;       /* columns of a unit */
+    uint64_t unit_cols;       /* columns of a unit (block of cells) */
     uint64_t chunk_units;     /* number of units beside each other in the columns of a chunk */
     uint64_t unit_parts;      /* number of units beside each other in all columns of a step */
 };

@@ -181,8 +181,8 @@ static ts_gpu_error put_columns(struct ts_gpu_pass *p, const struct ts_gpu_cells
                          p->me->dense);
 }
 
-/* Copies the sums over column pairs first .. first + n - 1 to the sums of rows. In these, the right
- * side m follows the last pair, and then the count of cells. */
+/* Copies the sums over column pairs first .. first + n - 1 to the sums of rows. In the sums of a
+ * row, the right side m follows the last pair, and then the count of cells. */
 static ts_gpu_error put_pairs(struct ts_gpu_pass *p, uint32_t first, uint32_t n)
 {
     const struct ts_gpu_cells *pairs = p->g->cells->pairs;

@@ -203,12 +203,13 @@ add_nonzeros(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, NL> &mem, const
 template <int C, class COUNT> struct unit_rows {
     gram_sum<C, COUNT> sum; /* sums of the current row */
     uint32_t row, first_row;
-    /* open: the current row has begun before this block; first: it is the first row of the unit */
+    /* open: the current row has begun before this block; first: it is the first row of the unit
+     * (the warp's nonzeros) */
     bool open, first;
 };
 
-/* Ends the current row: solves for it or, if it is the first row of the unit, stores its sums as a
- * part (partial sums), since the row may have begun in an earlier unit. */
+/* Ends the current row: solves for it or, if it is the first row of the unit (the warp's nonzeros),
+ * stores its sums as a part (partial sums), since the row may have begun in an earlier unit. */
 template <class T, int C, class WEIGHTS>
 static __device__ inline void end_row(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
                                       const own_memory<C> &own, const WEIGHTS &weights, bool plain,
@@ -387,7 +388,8 @@ fold_row(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const own_memory<C> &
 #pragma unroll
     for (int k = 0; k < N; k++)
         sum[k] = 0;
-    for (uint64_t next = e; next < rows.n && is_last; next += 32) { /* each lane checks one part */
+    /* each lane checks one part (partial sums of a row) */
+    for (uint64_t next = e; next < rows.n && is_last; next += 32) {
         const uint64_t one = next + lane;
         const bool there = one < rows.n && rows.there(one), same = there && rows.row[one] == row;
         const uint32_t others = __ballot_sync(ALL_LANES, there && !same);

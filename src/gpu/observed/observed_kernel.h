@@ -28,7 +28,8 @@
 extern "C" {
 #endif
 
-/* Number of units (a warp's nonzeros) of a share. At more than 32 columns, a share is one unit. */
+/* Number of units (a warp's nonzeros) of a share (a thread block's nonzeros). At more than 32
+ * columns, a share is one unit. */
 #define TS_OBSERVED_UNITS 4u
 
 static inline uint32_t ts_observed_units(uint32_t ld)
@@ -72,8 +73,8 @@ TS_ANYWHERE static inline uint64_t ts_observed_part(uint32_t rank)
 }
 
 /* Solves for the rows of the launch's shards, to args->out, and stores parts (partial sums of
- * rows). args->edge_row (2 for each unit of the mode copy) gets the number of the row that each
- * part belongs to. */
+ * rows). args->edge_row (2 for each unit, a warp's nonzeros, of the mode) gets the number of the
+ * row that each part belongs to. */
 ts_gpu_error ts_observed_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
                                 const struct ts_gpu_observed *o, ts_gpu_stream stream);
 

@@ -198,8 +198,8 @@ static __device__ inline void add_long(const ts_gpu_mttkrp &p, const warp_memory
 }
 
 /* Ends the current row. at_end: the row may continue in another shard. It is then solved for from
- * its Gram matrix S and right side m, like a sum of several parts. part: where its sums are stored
- * instead, or NULL. */
+ * its Gram matrix S and right side m, like a row that is a sum of several parts (partial sums).
+ * part: where its sums are stored instead, or NULL. */
 template <class T>
 static __device__ inline void end_long(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
                                        const long_memory &w, uint32_t row, bool at_end,
@@ -240,7 +240,7 @@ take_share(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const ts_gpu_shard 
 {
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, n_blocks = shard.n_blocks;
     long_row r = { 0, false, 0 };
-    /* open: a row continues from the block before; own: it began in the share */
+    /* open: a row continues from the block before; own: it began in this thread block's share */
     bool open = false, own = true;
 #pragma unroll 1
     for (uint32_t b = first > 0 ? first - 1 : 0; b < n_blocks; b++) {

@@ -4,10 +4,10 @@
  *
  * A thread block takes a place (work area) and frees it when it is done. Kernels that run at the
  * same time share the places, and wait for a free one. A thread block sums all nonzeros that a row
- * has in a shard, so only the first and the last row of each shard have parts. If l2 is positive
- * and there are no bounds, a row with fewer nonzeros than columns, at most TS_OBSERVED_LONG_BATCH,
- * is solved for by a system in its nonzeros. Bits do not depend on the number of places, or on
- * which thread block takes which place.
+ * has in a shard, so only the first and the last row of each shard have parts (partial sums). If l2
+ * is positive and there are no bounds, a row with fewer nonzeros than columns, at most
+ * TS_OBSERVED_LONG_BATCH, is solved for by a system in its nonzeros. Bits do not depend on the
+ * number of places, or on which thread block takes which place.
  *
  *   owner    the caller owns all memory; locks are 0 before the first launch
  *   units    bytes

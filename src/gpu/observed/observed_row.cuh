@@ -165,7 +165,8 @@ static __device__ inline void solve_sum(const ts_gpu_mttkrp &p, const ts_gpu_obs
     }
 }
 
-/* Stores the sums of a row as a part, to which the partial sums of other units are added later. */
+/* Stores the sums of a row as a part (partial sums). Partial sums from other warps' nonzeros are
+ * added later. */
 template <int C, class COUNT>
 static __device__ inline void pack_part(const gram_sum<C, COUNT> &sum, COUNT count, uint32_t rank,
                                         double *to, uint32_t lane)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* observed_stages.cuh - building blocks of kernels for observed cells: loads of neighbouring
  * columns of factor rows, bits for the nonzeros of a block that begin rows or are held out, and the
- * parts that belong to one row.
+ * parts (partial sums) that belong to one row.
  *
  *   owner    shared memory is the caller's
  *   threads  all lanes of a warp call together
@@ -330,8 +330,9 @@ static __device__ inline uint64_t packed_at(uint32_t i, uint32_t j, uint32_t ran
     return (uint64_t)i * rank - (uint64_t)i * (i + 1) / 2 + j;
 }
 
-/* The row numbers of n parts (partial sums of rows). If both parts of a unit belong to one row, the
- * second one does not exist; neither do the parts of a unit without blocks. */
+/* The row numbers of n parts (partial sums of rows). If both parts of a unit (a warp's nonzeros)
+ * belong to one row, the second one does not exist; neither do the parts of a unit without
+ * blocks. */
 struct part_rows {
     const uint32_t *row;
     uint64_t n;
@@ -339,7 +340,8 @@ struct part_rows {
     {
         return row[e] != UINT32_MAX && (e % 2 == 0 || row[e] != row[e - 1]);
     }
-    /* Returns the next part from e on if it belongs to row `of`, otherwise n. */
+    /* Returns the number of the next part (partial sums) from e on if it belongs to row `of`,
+     * otherwise n. */
     __device__ inline uint64_t same(uint64_t e, uint32_t of) const
     {
         while (e < n && !there(e))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fetches the shards of a pass that the feed lends: copies each to a slot, or to its place if it
+/* Fetches the shards of a pass that the feed lends: copies each to a slot, or to its memory if it
  * stays on the device, and launches its kernels after the copy. */
 #include <cuda_runtime.h>
 
@@ -123,8 +123,8 @@ static uint32_t most_due(const struct ts_gpu_pass *p)
     return half < TS_GPU_STREAMS ? half : TS_GPU_STREAMS;
 }
 
-/* Records an event for the end of the due shards, whose kernels were launched just now: the last of
- * their streams waits for the others. */
+/* Records an event for the end of the due shards, whose kernels were launched just now. The last of
+ * their streams waits for their other streams. */
 static ts_gpu_error end_batch(struct ts_gpu_pass *p)
 {
     struct ts_gpu_member *me = p->me;
@@ -141,7 +141,8 @@ static ts_gpu_error end_batch(struct ts_gpu_pass *p)
     return e;
 }
 
-/* Enqueues the kernels of all due shards, whose copies were enqueued before. */
+/* Enqueues the kernels of all due shards: those whose copies are enqueued, but not their
+ * kernels. */
 static ts_gpu_error launch_due(struct ts_gpu_pass *p)
 {
     struct ts_gpu_member *me = p->me;
@@ -174,9 +175,9 @@ static int is_busy(const struct ts_gpu_pass *p, ts_gpu_error *e)
     return p->batch_ended != NULL && ts_gpu_ended(p->batch_ended, e) == 0;
 }
 
-/* Adds a shard at `addr` to the due ones, to run on the next stream after the event `there` (the
- * end of its copy). Its kernels are enqueued now or, if the device is busy, together with those of
- * later shards. */
+/* Adds a shard at `addr` to the due ones, whose kernels are not enqueued yet. The shard's kernels
+ * run on the next stream after the event `there` (the end of its copy). They are enqueued now or,
+ * if the device is busy, together with those of later shards. */
 static ts_gpu_error add_due(struct ts_gpu_pass *p, uint64_t shard, const void *addr,
                             ts_gpu_event there, struct ts_gpu_slot *slot)
 {

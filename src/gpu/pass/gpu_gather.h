@@ -59,8 +59,8 @@ ts_gpu_error ts_gpu_rows_solve(struct ts_gpu_product *r, uint64_t row, const uin
                                uint64_t n);
 /* Makes the stream `dense` wait for all work enqueued so far on the member's `compute` streams. */
 ts_gpu_error ts_gpu_rows_join(struct ts_gpu_pass *p);
-/* Enqueues the gathers whose parts all members of this process have published, in the same order on
- * all members. The gathers themselves wait for members of other processes. */
+/* Enqueues the gathers whose parts (spans to be sent) all members of this process have published,
+ * in the same order on all members. The gathers themselves wait for members of other processes. */
 int ts_gpu_rows_send(struct ts_gpu_pass *p, struct ts_err *err);
 
 #endif

@@ -164,8 +164,8 @@ static ts_gpu_error step_rows(const struct job *j, struct ts_gpu_member *me,
     return e;
 }
 
-/* Sends the member's new rows to the others. All members call it after they have read the old
- * rows. */
+/* Sends the member's new rows to the other members. All members call it after they have read the
+ * old rows. */
 static int send_rows(const struct job *j, struct ts_gpu_member *me, const uint64_t *first,
                      struct ts_err *err)
 {

@@ -92,8 +92,8 @@ struct job {
     const struct ts_request *of;
     uint32_t n, mode;
     uint32_t at; /* number of the model whose rows are finished and whose sums are fetched */
-    /* TS_WEIGH_SUMS sums for each share, for models to be evaluated; without host memory if none
-     * is */
+    /* TS_WEIGH_SUMS sums for each share (one thread block's nonzeros), for models to be evaluated;
+     * without host memory if no model is */
     struct ts_gpu_sums judged;
 };
 
@@ -202,7 +202,8 @@ static int passes(const struct job *j, struct ts_feed *feed, struct ts_backend_t
     return rc;
 }
 
-/* Adds up the sums of all shares, from all members, that evaluate the fit of the model. */
+/* Adds up the sums of all shares (one thread block's nonzeros each), from all members, that
+ * evaluate the fit of the model. */
 static int add_judged(const struct job *j, struct ts_multiply_sums *ret, struct ts_err *err)
 {
     const double *share;

@@ -86,8 +86,8 @@ struct ts_gpu_pass { /* a member's pass */
     uint32_t n;                     /* number of products */
     struct ts_gpu_product *product; /* the products of the member */
     int alone; /* 1: the mode has one shard and the team one member, so no shards share rows */
-    /* 1: the kernels after the product, including those that add edge rows of shares, are launched
-     * as one graph */
+    /* 1: the kernels after the product are launched as one graph, including those that add edge
+     * rows (partial sums of rows) */
     int as_graph;
     int updating;      /* 1: the data for the updates was sent to the device */
     uint32_t unjoined; /* bit i: the stream `dense` does not wait for compute[i] yet */
@@ -150,8 +150,8 @@ int ts_gpu_rows_prepare(struct ts_gpu_pass *p, struct ts_err *err);
 /* For each chunk (part of the member's range) whose shards are all taken, solves for the rows,
  * tells the other members that they can be gathered, and sends them. */
 int ts_gpu_rows_advance(struct ts_gpu_pass *p, struct ts_err *err);
-/* Called after all kernels of the member's shards were enqueued: does the rest of the pass and
- * waits for its end. */
+/* Called after all kernels of the member's shards were enqueued: enqueues what remains of the pass,
+ * and waits for its end. */
 int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err);
 /* Called after the member's gathers: makes the stream `dense` wait for the data of all other
  * members. */
@@ -161,9 +161,9 @@ int ts_gpu_rows_receive(struct ts_gpu_pass *p, struct ts_err *err);
 /* Launches the products, or other requests, of all models for some shards on one stream. */
 ts_gpu_error ts_gpu_launch_products(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
                                     ts_gpu_stream stream);
-/* Launches the products of all models, and what follows them, for all due shards, each on its
- * stream. Models come one after another, so that most kernels at a time read the same factors,
- * which stay in the second-level cache. */
+/* Launches the products of all models, and what follows them, for all due shards (copied, but not
+ * computed yet), each on its stream. Models come one after another, so that most kernels at a time
+ * read the same factors, which stay in the second-level cache. */
 ts_gpu_error ts_gpu_launch_due(const struct ts_gpu_pass *p);
 /* Launches, after the products, the sums of rows that several thread blocks of a shard have in
  * common. */

@@ -37,7 +37,8 @@ void ts_gpu_dense_copy_out(const struct ts_gpu_model *of, const struct ts_row_up
                            const struct ts_row_sums *sums);
 
 /* ---- defined in gpu_multiply.c */
-/* Enqueues the rounds for a launch's shards: weighted products, sums of edge rows, and new rows. */
+/* Enqueues the rounds for a launch's shards: weighted products, sums of edge rows (partial sums of
+ * rows), and new rows. */
 ts_gpu_error ts_gpu_multiply_launch(const struct ts_gpu_product *r,
                                     const struct ts_gpu_mttkrp *args, ts_gpu_stream stream);
 /* Multiplies the rows that several shards share, once their products have arrived. */
@@ -54,8 +55,8 @@ static inline int ts_gpu_solves_observed(const struct ts_gpu_product *r)
     return r->pass->ask->kind == TS_REQUEST_ROWS;
 }
 uint64_t ts_gpu_observed_part_bytes(const struct ts_gpu_model *of);
-/* Whether Gram matrices of rows are in device memory (long rows), and the number of places, with
- * memory for one such matrix each. */
+/* Whether Gram matrices of rows are in device memory (long rows), and the number of places (memory
+ * for one of these matrices each). */
 int ts_gpu_observed_long(const struct ts_gpu_model *of);
 uint32_t ts_gpu_observed_places(const struct ts_gpu_model *of);
 /* Enqueue the kernels that solve for rows of a launch's shards (launch), and those that add partial

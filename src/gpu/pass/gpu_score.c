@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Scores on GPUs: sums of residuals at all nonzeros, and for each slice of a mode.
  *
- * A pass leaves the sums of shares and of slices on the device that computed them. A warp sums a
- * unit, a fourth of a share. The sums of a slice inside a unit are complete. Sums of the first and
- * last slice of each unit are added on the host, in the order of the file. */
+ * A pass leaves the sums of shares and of slices on the device that computed them. A share is one
+ * thread block's nonzeros. A warp sums a unit, a fourth of a share. The sums of a slice inside a
+ * unit are complete. Sums of the first and last slice of each unit are added on the host, in the
+ * order of the file. */
 #include <cuda_runtime.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ struct job {
     uint32_t mode;
     int slices;
     uint32_t turn; /* the member whose sums are being fetched */
-    /* for each share of the mode: sums of all members, and of one member */
+    /* for each share (one thread block's nonzeros): sums of all members, and of one member */
     struct ts_score_share *share, *share_here;
     /* 2 partial sums (parts) for each unit (a warp's nonzeros) */
     struct ts_score_sums *part, *part_here;
@@ -76,8 +77,8 @@ ts_gpu_error ts_gpu_scores_warm(const struct ts_gpu_model *of, struct ts_gpu_mem
 
 /* ---- work before and after a pass */
 
-/* Clears the sums on a device. The sums of shares that a member does not compute stay zero, and no
- * row number is set for their partial sums. */
+/* Clears the sums on a device. The sums of shares (thread blocks' nonzeros) that a member does not
+ * compute stay zero, and no row number is set for their partial sums. */
 static int clear_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     const struct job *j = arg;
@@ -146,7 +147,8 @@ static int fetch_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
     e = fetch(me, j->share_here, me->replica[j->of->number].score_share,
               shares_of(j) * sizeof *j->share);
     for (uint64_t k = 0; k < shares_of(j) && e == cudaSuccess; k++)
-        if (j->share_here[k].sums.n > 0) /* each share is computed by one member */
+        /* each share (one thread block's nonzeros) is computed by one member */
+        if (j->share_here[k].sums.n > 0)
             j->share[k] = j->share_here[k];
     if (j->slices)
         TRY(e, fetch_slices(j, me));

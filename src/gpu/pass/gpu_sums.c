@@ -55,7 +55,7 @@ int ts_gpu_sums_join(const struct ts_gpu_sums *s, const double **all, struct ts_
     return ts_gpu_ranks_shares(g, s->mode, sum, 8 * s->each, err);
 }
 
-/* ---- a pass that sums over shares */
+/* ---- a pass that only adds up sums */
 
 struct job {
     const struct ts_gpu_sums_pass *pass;
@@ -76,7 +76,8 @@ static int end(const struct job *j, struct ts_gpu_member *me, ts_gpu_error e, st
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, j->pass->what);
 }
 
-/* Clears the sums on a device. The sums of shares that the member does not compute stay zero. */
+/* Clears the sums on a device. The sums of shares (thread blocks' nonzeros) that the member does
+ * not compute stay zero. */
 static int clear_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     const struct job *j = arg;

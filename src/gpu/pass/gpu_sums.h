@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpu_sums.h - sums of shares, which kernels store on the device that computes a share: one array
- * of doubles for all shares of a mode.
+/* gpu_sums.h - sums of shares (one thread block's nonzeros each), which kernels store on the device
+ * that computes a share: one array of doubles for all shares of a mode.
  *
  * Each share is computed by one member, and the arrays of the others have zeros for it. So the
  * arrays of the members are added up, and exchanged between processes. Callers then add the shares
@@ -19,7 +19,7 @@
 
 struct ts_gpu_sums {
     struct ts_gpu *g;
-    uint32_t mode, each; /* each: number of doubles for a share */
+    uint32_t mode, each; /* each: number of doubles for a share (one thread block's nonzeros) */
     /* on the host, for one model: the sums of each member of this process; NULL: no memory */
     double *here[TS_MAX_TEAM];
 };
@@ -43,7 +43,7 @@ ts_gpu_error ts_gpu_sums_fetch(const struct ts_gpu_sums *s, const struct ts_gpu_
  * which must all make this call. */
 int ts_gpu_sums_join(const struct ts_gpu_sums *s, const double **all, struct ts_err *err);
 
-/* A pass that only adds up sums of shares, and computes no rows. */
+/* A pass that only adds up sums of shares (thread blocks' nonzeros), and computes no rows. */
 struct ts_gpu_sums_pass {
     const struct ts_gpu_request *ask;
     uint32_t each;

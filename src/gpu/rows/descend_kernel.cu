@@ -25,8 +25,8 @@
 #include "gpu/rows/tensor_core.cuh"
 
 enum {
-    TILES = TS_DESCEND_UNIT / 8, /* tiles of rows in a unit */
-    TILE_LANES = TILES * 32,     /* pairs of entries in 8 columns of a unit */
+    TILES = TS_DESCEND_UNIT / 8, /* tiles of rows in a unit (32 rows) */
+    TILE_LANES = TILES * 32,     /* pairs of entries in 8 columns of a unit of rows */
     NARROW_WARPS = 4,
     NARROW_BLOCKS = 2112, /* the most thread blocks: 16 for each of 132 multiprocessors */
     KEEP_WARPS = 8
@@ -143,8 +143,8 @@ template <class T, class A> struct unit_rows {
     }
 };
 
-/* Whether a round is the last one, since it changed the unit so little. moved: sum of squares of
- * changes; size: sum of squares of entries. */
+/* Whether a round is the last one, since it changed the unit of rows so little. moved: sum of
+ * squares of changes; size: sum of squares of entries. */
 static __device__ __forceinline__ bool is_last_round(const ts_descend &d, double moved, double size)
 {
     return moved <= TS_ROW_TOL(d.rounds) * TS_ROW_TOL(d.rounds) * size;
@@ -239,7 +239,7 @@ template <int B> struct narrow_tables {
     }
 };
 
-/* Makes the steps of coordinate descent on columns 8 b .. 8 b + 7 of a unit. */
+/* Makes the steps of coordinate descent on columns 8 b .. 8 b + 7 of a unit of rows. */
 template <class T, class A, int B, bool SIMPLE>
 static __device__ __forceinline__ void
 narrow_eight(const unit_rows<T, A> &unit, uint32_t ld, int b, const narrow_tables<B> &shared,
@@ -481,7 +481,7 @@ static __global__ void __launch_bounds__(32 * WARPS, WARPS == 4 ? 4 : 2)
             if (d.size != NULL)
                 d.size[d.first_unit + number] = sum;
         }
-        __syncthreads(); /* the next unit overwrites x and the sums */
+        __syncthreads(); /* the next unit of rows overwrites x and the sums */
     }
 }
 

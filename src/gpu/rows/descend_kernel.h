@@ -55,8 +55,8 @@ struct ts_descend {
     uint32_t rank;
     const double *inverse; /* ld x ld: (G + rho I)^-1, zeros from the rank on */
     double rho;
-    double *inner; /* for each unit: sum of m .* a over its rows; or NULL */
-    double *size;  /* for each unit: sum of |a|; or NULL */
+    double *inner; /* for each unit of rows: sum of m .* a over its rows; or NULL */
+    double *size;  /* for each unit of rows: sum of |a|; or NULL */
     /* memory of ts_dense_scratch(ld) elements, for rows that do not fit in shared memory */
     double *scratch;
 };

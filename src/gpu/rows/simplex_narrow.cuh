@@ -14,7 +14,7 @@
 #include "gpu/rows/tensor_core.cuh"
 
 enum {
-    TILES = TS_DESCEND_UNIT / 8, /* tiles of rows in a unit */
+    TILES = TS_DESCEND_UNIT / 8, /* tiles of rows in a unit (32 rows) */
     NARROW_WARPS = 4,
     NARROW_TILES = 2,    /* tiles of a warp at a time: as many as fit in registers */
     NARROW_BLOCKS = 2112 /* the most thread blocks: 16 for each of 132 multiprocessors */

@@ -31,7 +31,7 @@
  * into different banks. */
 template <int LPR> struct spread {
     static constexpr uint32_t group = 8 * LPR, n_groups = 32 / LPR;
-    /* also enough for the places that `staged` gives */
+    /* also enough words for the positions that `staged` gives */
     static constexpr uint32_t words = 256 + (n_groups > 2 ? 4 * n_groups : 8);
     static constexpr __device__ uint32_t at(uint32_t p) { return p + p / group * 4; }
 };

@@ -25,12 +25,12 @@
 extern "C" {
 #endif
 
-/* Adds the edges (partial sums of rows) of the shares, for each shard of an MTTKRP launch (args as
- * for the launch; `edge` and shard_edge have elements of `precision`, float64 for a wide launch).
- * Rows inside a shard go to args->out. The sum of shard s's first row goes to row 2 s of
- * shard_edge, that of its last row to row 2 s + 1 (zeros when both are the same row). shard_edge
- * NULL: the shard is the only one of the mode, and all sums go to args->out, with the bits that
- * ts_edge_fold would give them. */
+/* Adds the edges (partial sums of rows) of the shares (thread blocks' nonzeros), for each shard of
+ * an MTTKRP launch (args as for the launch; `edge` and shard_edge have elements of `precision`,
+ * float64 for a wide launch). Rows inside a shard go to args->out. The sum of shard s's first row
+ * goes to row 2 s of shard_edge, that of its last row to row 2 s + 1 (zeros when both are the same
+ * row). shard_edge NULL: the shard is the only one of the mode, and all sums go to args->out, with
+ * the bits that ts_edge_fold would give them. */
 ts_gpu_error ts_edge_fold_shards(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
                                  void *shard_edge, ts_gpu_stream stream);
 

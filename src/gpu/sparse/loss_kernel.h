@@ -35,7 +35,8 @@ struct ts_gpu_loss {
     struct ts_hold_out hold_out; /* held-out nonzeros, which gradients leave out */
     /* level of each mode in the mode copy (the nonzeros sorted for one mode) */
     uint8_t level[TS_MAX_ORDER];
-    /* NULL: compute gradients; otherwise TS_LOSS_SUMS for each share of the mode copy */
+    /* NULL: compute gradients; otherwise TS_LOSS_SUMS sums for each share (one thread block's
+     * nonzeros) of the mode */
     double *sums;
 };
 

@@ -32,10 +32,11 @@ extern "C" {
 /* A shard in device memory, followed by TS_SHARD_SLACK readable bytes. */
 struct ts_gpu_shard {
     const uint32_t *raw;
-    uint64_t first_share; /* number of shares of the mode copy before this shard */
+    /* number of shares (thread blocks' nonzeros) of the mode before this shard */
+    uint64_t first_share;
     uint32_t n_blocks, nnz, row_first;
-    uint32_t first_cta; /* number of shares of the launch before this shard */
-    uint32_t number;    /* number of this shard in the mode copy */
+    uint32_t first_cta; /* number of shares (thread blocks) of the launch before this shard */
+    uint32_t number;    /* number of this shard in its mode */
 };
 
 #define TS_MTTKRP_MODELS 8u /* the most models of a launch */
@@ -50,8 +51,8 @@ struct ts_gpu_mttkrp {
     struct ts_gpu_shard one;         /* the shard of the launch, when n_many is 0 */
     const struct ts_gpu_shard *many; /* otherwise the n_many shards, ascending in first_cta */
     uint32_t n_many;
-    uint32_t n_shares;     /* number of shares of all shards of the launch */
-    uint32_t share_blocks; /* blocks of nonzeros in a share (ts_mttkrp_share_blocks) */
+    uint32_t n_shares;     /* number of shares (thread blocks) of all shards of the launch */
+    uint32_t share_blocks; /* packed blocks of nonzeros in a share (ts_mttkrp_share_blocks) */
     uint32_t n_levels;     /* number of levels below the row: order - 1 */
     uint32_t value_kind;   /* enum ts_value_kind */
     uint32_t n_codes;      /* number of codes that a nonzero has, as ts_header_codes returns it */
@@ -61,8 +62,9 @@ struct ts_gpu_mttkrp {
     const double *dict;                   /* the dictionary of values, for TS_VALUE_DICT */
     const void *factor[TS_MAX_ORDER - 1]; /* factors of the modes at levels 1, 2, ... */
     void *out;                            /* n_rows x ld */
-    void *edge; /* (2 x shares of the mode copy) x ld: partial sums of first and last rows */
-    /* 2 x shares of the mode copy: the numbers of the rows whose partial sums `edge` has */
+    /* partial sums of the first and the last row of each share: (2 x shares of the mode) x ld */
+    void *edge;
+    /* the numbers of the rows whose partial sums `edge` has: 2 x shares of the mode */
     uint32_t *edge_row;
     uint32_t ld;
     uint32_t out_float; /* for wide launches: `out` has elements of float, not double */
@@ -71,11 +73,12 @@ struct ts_gpu_mttkrp {
     const struct ts_gpu_beside *beside;
 };
 
-/* Returns the blocks of a share, for a mode copy of n_partitions: those of a partition, halved
- * until there are enough shares for the multiprocessors of a large GPU, or each warp has one block.
- * It depends on the tensor alone: sums follow the shares, and so have the same bits on every
- * GPU. */
-/* the number of shares that keeps a large GPU busy; an H200 works on 660 at the same time */
+/* Returns the blocks of a share (one thread block's nonzeros), for a mode of n_partitions: those of
+ * a partition, halved until there are enough shares for the multiprocessors of a large GPU, or each
+ * warp has one block. It depends on the tensor alone: sums follow the shares, and so have the same
+ * bits on every GPU. */
+/* the number of shares (thread blocks) that keeps a large GPU busy; an H200 works on 660 at the
+ * same time */
 #define TS_MTTKRP_BUSY         512u
 #define TS_MTTKRP_LEAST_BLOCKS 4u
 
@@ -101,8 +104,8 @@ ts_gpu_error ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_m
  * of the time. */
 uint32_t ts_mttkrp_models(enum ts_precision precision, uint32_t ld);
 
-/* Like ts_mttkrp_launch for one model, with factors in float32. Products, sums and edges are
- * float64. */
+/* Like ts_mttkrp_launch for one model, with factors in float32. Products, sums and edges (partial
+ * sums) are float64. */
 ts_gpu_error ts_mttkrp_launch_wide(const struct ts_gpu_mttkrp *args, ts_gpu_stream stream);
 
 /* Returns the lowest compute capability with compiled code, times 100, such as 800. Newer devices

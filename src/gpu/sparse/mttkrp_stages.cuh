@@ -241,7 +241,7 @@ template <class T> static __device__ inline T shfl_up(T x, int d)
     return __shfl_up_sync(ALL_LANES, x, d);
 }
 
-/* Returns the shard that contains share `share` of the launch. */
+/* Returns the shard that contains share `share` (one thread block's nonzeros) of the launch. */
 static __device__ inline ts_gpu_shard shard_of_share(const ts_gpu_mttkrp &p, uint32_t share)
 {
     ts_gpu_shard shard = p.one;
@@ -296,8 +296,8 @@ static __device__ inline void add_open_rows(uint32_t heads, uint32_t group, uint
 }
 
 /* Adds the warps' first and last rows in the order of the nonzeros. One thread adds one column of
- * piece `number` (a range of columns) of the rows. The share's own first and last row go to `edge`,
- * other rows to `out`. */
+ * piece `number` (a range of columns) of the rows. The sums of the first and the last row of the
+ * thread block go to `edge`, other rows to `out`. */
 template <class T, class S, int LPR>
 static __device__ inline void store_edges(const ts_gpu_mttkrp &p, void *out, void *edges,
                                           const ts_gpu_shard &shard, uint32_t share, const T *ends,
@@ -365,7 +365,7 @@ template <class T, int LPR, int NL> struct warp_memory {
     T *val;
     uint32_t *index;
     stream_part *part;
-    /* the lane's 16 bytes of the row that its group began in, in the memory of `part` */
+    /* the lane's 16 bytes of the row that its group began in; it uses the memory of `part` */
     char *head;
     uint32_t *flag_word, *ahead;
     /* sums of the first and last rows of the nonzeros of all warps, and of this warp */

@@ -159,7 +159,7 @@ static __device__ inline void each_cell(const T *value, const score_memory<T, LP
 struct unit_slices {
     ts_score_sums open;
     uint32_t row;
-    bool any; /* a row has ended in this unit */
+    bool any; /* a row has ended in this unit (the warp's nonzeros) */
 };
 
 /* Adds the nonzeros of a block to the sums of their slices. row: the row before the first one that

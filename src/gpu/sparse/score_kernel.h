@@ -3,8 +3,9 @@
  * all nonzeros, and over those of each row (struct ts_score_sums of stream/weighted.h).
  *
  * A launch has the arguments of an MTTKRP (mttkrp_kernel.h) with one model, but stores no rows of
- * factors. A warp takes a unit, a fourth of a share. The sums of rows inside a unit are complete.
- * The sums of its first and last row are stored as parts, which the caller adds in file order.
+ * factors. A share is one thread block's nonzeros. A warp takes a unit, a fourth of a share. The
+ * sums of rows inside a unit are complete. The sums of its first and last row are stored as parts
+ * (partial sums), which the caller adds in file order.
  *
  *   owner    the caller owns all memory; pointers in the structs are device pointers
  *   threads  launches are asynchronous, in the order of the stream
@@ -21,7 +22,8 @@
 extern "C" {
 #endif
 
-#define TS_SCORE_UNITS 4u /* units of a share */
+/* number of units (a warp's nonzeros) of a share (a thread block's nonzeros) */
+#define TS_SCORE_UNITS 4u
 
 /* The sums of a share (one thread block's nonzeros). */
 struct ts_score_share {
@@ -34,8 +36,8 @@ struct ts_score_share {
 struct ts_gpu_scores {
     const void *own;              /* n_rows x ld: the factor of the shards' own mode */
     int logs;                     /* 1: compute logs and others */
-    struct ts_score_share *share; /* one for each share of the mode copy */
-    struct ts_score_sums *slice;  /* sums of each row; if NULL, part is NULL as well */
+    struct ts_score_share *share; /* sums of each share (one thread block's nonzeros) of the mode */
+    struct ts_score_sums *slice;  /* sums of each row; if NULL, `part` is NULL as well */
     /* 2 partial sums for each unit (a warp's nonzeros) of the mode copy: those of its first and
      * last row. args->edge_row gets their row numbers, or UINT32_MAX for a partial sum that does
      * not exist. */

@@ -30,7 +30,7 @@ template <class T, int LPR, int NL> struct share_walk {
     const uint32_t n_levels;
     const warp_memory<T, LPR, NL> mem;
     const ts_gpu_shard shard;
-    const uint32_t share; /* number of the share in its shard */
+    const uint32_t share; /* number of this share (the thread block's nonzeros) in its shard */
     warp_blocks blocks;
     warp_rows rows;
 
@@ -44,7 +44,7 @@ template <class T, int LPR, int NL> struct share_walk {
         blocks.end = min(blocks.first + warp_share, shard.n_blocks);
     }
 
-    /* Returns the share's number in its mode copy. */
+    /* Returns the number of this share (the thread block's nonzeros) in its mode. */
     __device__ __forceinline__ uint64_t number() const { return shard.first_share + share; }
 
     /* Prepares the warp for its first block, and clears its carried rows, one for each of n_models
@@ -124,8 +124,8 @@ template <class T, int LPR, int NL> struct share_walk {
         __syncthreads();
     }
 
-    /* Adds and stores the sums of the warps' first and last rows. Those of the share's own first
-     * and last row go to p.edge. */
+    /* Adds and stores the sums of the warps' first and last rows. The sums of the thread block's
+     * own first and last row go to p.edge. */
     template <class S = T> __device__ __forceinline__ void end_rows() const
     {
         end_warp();

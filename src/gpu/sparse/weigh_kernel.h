@@ -28,9 +28,9 @@ struct ts_gpu_weigh {
     struct ts_hold_out hold_out; /* held-out nonzeros count as zeros, with separate sums */
     /* level of each mode in the mode copy (the nonzeros sorted for one mode) */
     uint8_t level[TS_MAX_ORDER];
-    /* NULL: compute rows. Otherwise TS_WEIGH_SUMS for each share of the mode copy, instead of rows:
-     * sums of x log m and of x m over nonzeros that are not held out; the number of held-out
-     * nonzeros, and their sums of x log m, of m and of x^2. */
+    /* NULL: compute rows. Otherwise, instead of rows, TS_WEIGH_SUMS for each share (one thread
+     * block's nonzeros): sums of x log m and of x m over nonzeros that are not held out; the number
+     * of held-out nonzeros, and their sums of x log m, of m and of x^2. */
     double *judged;
 };
 

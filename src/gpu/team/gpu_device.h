@@ -36,7 +36,7 @@ ts_gpu_error ts_gpu_device_send_update(const struct ts_gpu_model *of, struct ts_
                                        const struct ts_row_update *update);
 
 /* Returns the arguments of a model's MTTKRPs that are the same in all passes: values and weights of
- * the tensor, the stride of rows, and the memory for edge rows (edge_kernel.h). */
+ * the tensor, the stride of rows, and the memory for edge rows (partial sums, edge_kernel.h). */
 struct ts_gpu_mttkrp ts_gpu_device_args(const struct ts_gpu_model *of,
                                         const struct ts_gpu_member *me);
 

@@ -45,9 +45,9 @@ static uint64_t bytes_of(const struct move *v, uint64_t shard)
     return (uint64_t)v->g->mode[v->mode].shard[shard].raw_bytes + TS_SHARD_SLACK;
 }
 
-/* Copies a kept shard to a free place of another member of this process. It uses the receiver's
- * `send` stream, since the `copy` stream may be busy with shards of the next mode. The old place
- * stays occupied until the copies have ended. */
+/* Copies a kept shard to a free place (memory for one shard) of another member of this process. It
+ * uses the receiver's `send` stream, since the `copy` stream may be busy with shards of the next
+ * mode. The old place stays occupied until the copies have ended. */
 static void move_shard(struct move *v, const struct gift *x)
 {
     struct ts_gpu *g = v->g;
@@ -74,8 +74,8 @@ static void note_gift(struct move *v, const struct gift *x)
 }
 
 /* Moves one shard to a neighbouring member. Returns 0 if that is not possible: the receiver has no
- * free place, or it is in another process and would have to read the shard. All processes decide
- * alike, whatever happens to their devices. */
+ * free memory for it, or it is in another process and would have to read the shard. All processes
+ * decide alike, whatever happens to their devices. */
 static int give(struct move *v, uint64_t shard, uint32_t from, uint32_t to)
 {
     struct ts_gpu *g = v->g;
@@ -98,8 +98,9 @@ static int give(struct move *v, uint64_t shard, uint32_t from, uint32_t to)
     return g->comm != NULL || v->e == cudaSuccess;
 }
 
-/* Moves boundary i, between members i - 1 and i, towards `want` as far as there are free places. It
- * never passes a neighbouring boundary: shards move between neighbours only. */
+/* Moves boundary i, between members i - 1 and i, towards `want` as far as there is free memory for
+ * the shards that move. It never passes a neighbouring boundary: shards move between neighbours
+ * only. */
 static void move_boundary(struct move *v, uint32_t i, uint64_t want, uint64_t least, uint64_t most)
 {
     uint64_t *at = &v->g->mode[v->mode].first[i];

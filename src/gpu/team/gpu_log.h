@@ -102,15 +102,15 @@ ts_gpu_error ts_gpu_log_copied(struct ts_gpu_log *log, ts_gpu_stream stream);
 ts_gpu_error ts_gpu_log_early(struct ts_gpu_log *log, ts_gpu_event began, ts_gpu_event arrived,
                               uint64_t given_ns, uint64_t shard, uint64_t bytes);
 
-/* Marks the beginning and the end of a piece of work on a stream. No other mark may begin in
- * between. */
+/* Marks the beginning and the end of a piece of work on a stream. No other mark (timed piece of
+ * work) may begin in between. */
 ts_gpu_error ts_gpu_log_start(struct ts_gpu_log *log, enum ts_gpu_work work, const char *what,
                               uint32_t lane, ts_gpu_stream stream);
 ts_gpu_error ts_gpu_log_stop(struct ts_gpu_log *log, ts_gpu_stream stream, uint64_t shard,
                              uint64_t bytes);
 
-/* paused 1: no marks are made until the call with 0, because the work between is part of other
- * marked work. */
+/* paused 1: no marks (timings of work) are made until the call with 0, because the work between is
+ * part of other marked work. */
 void ts_gpu_log_pause(struct ts_gpu_log *log, int paused);
 
 /* To be called when all work has ended: converts all marks to spans, and sorts each kind by start.

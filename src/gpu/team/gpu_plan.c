@@ -108,9 +108,9 @@ static int make_board(struct ts_gpu *g, struct ts_err *err)
         most = more(most, g->mode[m].n_shards);
     g->board.taken = malloc(most + 1);
     /* Memory for spans (the offset and bytes of data to send) of each model: one span of rows, one
-     * of inner products and one of edge rows for each run of consecutive shards that a member
-     * computes. There are at most as many runs as shards. A shard that another member has taken
-     * counts for that member. */
+     * of inner products and one of edge rows (partial sums) for each run of consecutive shards that
+     * a member computes. There are at most as many runs as shards. A shard that another member has
+     * taken counts for that member. */
     for (uint32_t i = 0; i < g->n_members && g->board.taken != NULL; i++) {
         g->board.span[i] = malloc((3 * most * g->n_models + 1) * sizeof **g->board.span);
         if (g->board.span[i] == NULL)
@@ -237,9 +237,9 @@ static void pack(struct ts_gpu *g, uint64_t all, uint64_t left)
 }
 
 /* For a team of several members: keeps on the devices the fraction n_keep / most of each member's
- * range of shards. All places have the same size, so that a shard fits in any free place. Each
- * member keeps the middle of its range, so that small moves of a boundary affect only streamed
- * shards. */
+ * range of shards. All places (memory for one shard each) have the same size, so that a shard fits
+ * in any free place. Each member keeps the middle of its range, so that small moves of a boundary
+ * affect only streamed shards. */
 static void place(struct ts_gpu *g, uint64_t n_keep, uint64_t most)
 {
     for (uint32_t i = 0; i < g->n_members; i++) {

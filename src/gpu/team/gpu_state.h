@@ -81,8 +81,9 @@ enum {
 struct ts_gpu_mode {
     const struct ts_disk_shard *shard;
     uint64_t n_shards, n_rows;
-    uint32_t share_blocks;            /* blocks of nonzeros in a share (one thread block) */
-    uint64_t n_shares, *first_share;  /* for each shard: number of shares before it */
+    uint32_t share_blocks; /* blocks of nonzeros in a share (one thread block) */
+    /* first_share: for each shard the number of shares before it */
+    uint64_t n_shares, *first_share;
     uint64_t first[TS_MAX_TEAM + 1];  /* member i has the shards first[i] .. first[i + 1] - 1 */
     uint64_t passed[TS_MAX_TEAM + 1]; /* the ranges of members in the last pass */
     /* version of the fields below; tables on devices record the version that they were made from */
@@ -124,7 +125,8 @@ struct ts_gpu_table {
     /* version of the struct ts_gpu_mode that it was made from; 0: never made */
     uint64_t version;
     uint32_t n_chunks; /* number of chunks for which it was made */
-    /* for each chunk: number of its kept shards, and number of their shares */
+    /* for each chunk (part of the range): number of its kept shards, and of their shares (thread
+     * blocks) */
     uint32_t n[TS_GPU_CHUNKS], n_shares[TS_GPU_CHUNKS];
 };
 
@@ -149,7 +151,7 @@ struct ts_gpu_replica {
     /* weighted products of models of counts (multiply_kernel.h), as many rows as `apart`; or
      * NULL */
     char *phi;
-    double *judged; /* TS_WEIGH_SUMS sums for each share, for models of counts */
+    double *judged; /* TS_WEIGH_SUMS sums for each share (thread block), for models of counts */
     /* partial sums of rows, 2 for each unit (a warp's nonzeros) of the largest mode
      * (observed_kernel.h); NULL unless the run may have models of observed cells */
     double *part;
@@ -158,23 +160,25 @@ struct ts_gpu_replica {
     /* memory for the systems of long rows (observed_long.h), with a lock for each; or NULL */
     double *place;
     uint32_t *lock;
-    /* TS_ERRORS_SUMS sums for each share; NULL unless the run may have models of observed cells, or
-     * held-out cells */
+    /* TS_ERRORS_SUMS sums for each share (thread block); NULL unless the run may have models of
+     * observed cells, or held-out cells */
     double *errors;
-    /* sums of residuals (score_kernel.h): for each share; for each row of the only mode, or of the
-     * largest one; and 2 for each unit (a fourth of a share). NULL unless the run needs scores, or
-     * scores of slices */
+    /* sums of residuals (score_kernel.h): for each share (thread block); for each row of the only
+     * mode, or of the largest one; and 2 for each unit (a fourth of a share). NULL unless the run
+     * needs scores, or scores of slices */
     struct ts_score_share *score_share;
     struct ts_score_sums *score_slice, *score_part;
     /* the fields below are for models with losses other than least squares and Poisson
      * (step_kernel.h); NULL unless the run may have such models */
-    double *losses; /* TS_LOSS_SUMS sums for each share */
+    double *losses; /* TS_LOSS_SUMS sums for each share (thread block) */
     double *group_sum[TS_MAX_ORDER], *closed, *upto, *column, *weight, *cell_part;
     /* for each group of rows of the largest mode, the sum that ts_step_values computes */
     double *of_group;
     char *apart; /* products of modes whose updates read the old rows, apart_rows x ld; or NULL */
-    void *edge;  /* edge rows (edge_kernel.h): 2 for each share of the largest mode */
-    /* edge rows of shards (edge_kernel.h): ts_edge_count(shards of the largest mode) rows */
+    /* partial sums of rows (edge_kernel.h): 2 for each share (thread block) of the largest mode */
+    void *edge;
+    /* partial sums of first and last rows of shards (edge_kernel.h): ts_edge_count(shards of the
+     * largest mode) rows */
     void *shard_edge;
     /* for each row of the largest mode, its part of `inner` or `size` (struct ts_row_sums); or, for
      * units of 32 rows, the parts of `inner` of all units, then those of `size` */
@@ -217,7 +221,7 @@ struct ts_gpu_member {
     struct ts_gpu_product *product; /* n_models products of the current pass */
 
     char *kept;           /* in `store`: memory for kept shards */
-    uint64_t *free_place; /* stack of the offsets of free places in `kept` */
+    uint64_t *free_place; /* stack of the offsets in `kept` of free memory for one shard each */
     uint64_t n_free;
     struct ts_gpu_slot slot[TS_GPU_SLOTS]; /* in `store` */
     uint32_t next_slot, next_stream;
@@ -315,7 +319,8 @@ struct ts_gpu {
 
     uint32_t n_members; /* members of the team, including those of other processes */
     uint32_t first_here, n_here;
-    /* n_members members; those of other processes have only a number and free places */
+    /* n_members members; those of other processes have only a number and a list of free places for
+     * shards */
     struct ts_gpu_member *member;
     struct ts_gpu_card *card; /* description of each GPU; NULL: this process alone */
     uint32_t *first_of;       /* comm->n + 1 numbers: process p has the members first_of[p] .. */
@@ -331,7 +336,7 @@ struct ts_gpu {
     uint64_t slot_bytes;
     /* size and number of each member's places, for one kept shard each; 0 if there is one member */
     uint64_t place_bytes, n_places;
-    uint64_t store_bytes; /* bytes of all slots and places */
+    uint64_t store_bytes; /* bytes of all slots and of all places for kept shards */
     /* for each member of this process: memory that the driver takes */
     uint64_t driver_bytes[TS_MAX_TEAM];
     uint32_t n_slots;
