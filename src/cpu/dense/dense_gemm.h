@@ -40,7 +40,7 @@ struct ts_gemm_ahead {
 };
 
 /* Computes a tile of sums s(i, j) of a(i, p) b(p, j) over p. along: out(i, j) = s(i, j), or += with
- * `add`, in the precision of the product. across: the same, with out in float64. */
+ * `add`, in the precision of the product. across: the same sums, with `out` in float64. */
 typedef void ts_gemm_fn(uint32_t k, const void *a, size_t stride, const void *b, void *out,
                         size_t out_stride, int add, const struct ts_gemm_ahead *ahead);
 

@@ -81,8 +81,8 @@ ALONG(JOIN(TS_GEMM_NAME, _along2), 2)
 ACROSS(JOIN(TS_GEMM_NAME, _across1), 1)
 ACROSS(JOIN(TS_GEMM_NAME, _across2), 2)
 
-/* Sums panels of two vectors. N sums alternate, because an addition must wait for the result of the
- * previous one. */
+/* Sums panels of two vectors of columns. N sums alternate, because an addition must wait for the
+ * result of the previous one. */
 #define ROW(N)                                                           \
     for (; n >= (N); n -= (N), b += (N)*panel, to += 2 * (N)*TS_LANES) { \
         V sum[N][2] = { { { 0 } } };                                     \

@@ -33,7 +33,7 @@ struct ts_dense_unknown {
     uint32_t *start;
     /* cells in the order in which threads find them; a thread's cells begin at its first cell */
     uint32_t *raw;
-    uint32_t *cell;  /* cells sorted by key */
+    uint32_t *cell;  /* cells sorted by key (a row and a part) */
     uint32_t *n_raw; /* number of cells that each thread has found */
     char *memory;
     uint64_t memory_bytes;

@@ -32,7 +32,7 @@ struct ts_steps {
     double *sum[TS_MAX_ORDER];
     double *linear; /* `rank` numbers: products of the column sums of all modes but one */
     /* `rank` numbers: what each component adds to the sum of the model over all cells, added to
-     * those before */
+     * what the components before it add */
     double *upto;
     /* rank x n_drawn: sampled columns of the Khatri-Rao product, stored by component */
     double *column;

@@ -40,8 +40,9 @@ struct ts_flat {
     uint32_t n, row, n_rows; /* row: the row of the first nonzero */
     uint32_t n_fibres;       /* number of fibres, for orders above 3; otherwise n */
     uint32_t *start;         /* n_rows + 1 numbers: where rows begin */
-    /* Row indices in the mode at level l of the copy, from 1: one for each nonzero or, above the
-     * leaf and with fibres, one for each fibre. TS_KERNEL_AHEAD more may be read after them. */
+    /* Row indices in the mode at level l of the mode copy, from 1: one for each nonzero or, above
+     * the last level and with fibres, one for each fibre. TS_KERNEL_AHEAD more may be read after
+     * them. */
     uint32_t *idx[TS_MAX_ORDER];
     /* fibre of each nonzero, with TS_KERNEL_AHEAD more that may be read; NULL for orders up to 3 */
     uint32_t *fibre;

@@ -25,7 +25,7 @@ struct ts_share {
     uint64_t *first_row, *byte, *shard, *group; /* n + 1 numbers each: of every rank, and the end */
     double *each;                               /* one number of each rank, for ts_share_largest */
     struct ts_share_row *row;  /* rows with nonzeros in the ranges of several ranks (cut rows) */
-    struct ts_comm_move *move; /* moves of bytes between ranks; room for 4 n */
+    struct ts_comm_move *move; /* transfers of bytes between ranks; room for 4 n */
     char *stage;               /* buffer for packed columns; or NULL */
     uint64_t polled_ns;
     struct ts_exchanged noted;
@@ -37,9 +37,9 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Adds the moves that send heads (sums of first rows of partitions) of cut rows to the rank that
- * folds (adds up) each row. ends: parts are numbered as in ts_share_ends, and those of the
- * partition where the row begins are moved, too. Returns the number of moves. */
+/* Adds to s->move the transfers that send heads (sums of first rows of partitions) of cut rows to
+ * the rank that folds (adds up) each row. ends: parts are numbered as in ts_share_ends, and those
+ * of the partition where the row begins are sent, too. Returns the number of transfers. */
 static uint32_t head_moves(const struct ts_share *s, const uint64_t *cut, uint32_t n_rows, int ends,
                            uint64_t bytes)
 {
@@ -55,8 +55,8 @@ static uint32_t head_moves(const struct ts_share *s, const uint64_t *cut, uint32
     return n;
 }
 
-/* Adds the moves of the first parts of cut rows (rows whose nonzeros several ranks have). These
- * parts are rows of the product. Returns the number of moves. */
+/* Adds to s->move the transfers of the first parts (partial sums) of cut rows (rows whose nonzeros
+ * several ranks have). These parts are rows of the product. Returns the number of transfers. */
 static uint32_t part_moves(const struct ts_share *s, uint32_t n_rows)
 {
     uint32_t n = 0;
@@ -67,8 +67,8 @@ static uint32_t part_moves(const struct ts_share *s, uint32_t n_rows)
     return n;
 }
 
-/* Removes moves within a machine from the first n moves of s->move. Returns the number of moves
- * between machines. */
+/* Removes transfers within a machine from the first n entries of s->move. Returns the number of
+ * transfers between machines. */
 static uint32_t between_machines(const struct ts_share *s, uint32_t n)
 {
     const uint32_t *machine = s->comm->machine;
@@ -169,7 +169,7 @@ void ts_share_free(struct ts_share *s)
 
 uint64_t ts_share_stage_bytes(uint32_t n_ranks)
 {
-    /* space for at least one row of each move */
+    /* space for at least one row of each transfer */
     const uint64_t rows = 2 * n_ranks * (uint64_t)MOST_ROW_BYTES;
     const uint64_t wanted = least(n_ranks * STAGE_BYTES, STAGES_BYTES);
     return rows > wanted ? rows : wanted;
@@ -280,8 +280,8 @@ int ts_share_largest(struct ts_share *s, double *x, struct ts_err *err)
     return rc;
 }
 
-/* Adds moves of elements first[r] .. first[r + 1] - 1 from each other rank r to rank 0. Returns
- * their number. */
+/* Adds to s->move the transfers of elements first[r] .. first[r + 1] - 1 from each other rank r to
+ * rank 0. Returns their number. */
 static uint32_t moves_to_first(const struct ts_share *s, const uint64_t *first, uint64_t bytes)
 {
     uint32_t n = 0;
@@ -333,8 +333,8 @@ static void unpack(const struct columns *c, uint64_t row, uint64_t n, const char
         memcpy(c->first + (row + i) * c->stride, from + i * c->width, c->width);
 }
 
-/* Makes the first n moves of s->move, which are ranges of rows, through the buffer `stage`. Each
- * move gets a part of the buffer. */
+/* Makes the first n transfers of s->move, which are ranges of rows, through the buffer `stage`.
+ * Each transfer gets a part of the buffer. */
 static int move_packed(struct ts_share *s, const struct columns *c, uint32_t n, struct ts_err *err)
 {
     struct ts_comm_move *piece = s->move + n;
@@ -365,7 +365,7 @@ static int move_packed(struct ts_share *s, const struct columns *c, uint32_t n, 
     return 0;
 }
 
-/* Makes the first n moves of s->move, whose positions are numbers of rows. */
+/* Makes the first n transfers of s->move, whose positions are numbers of rows. */
 static int move_columns(struct ts_share *s, const struct columns *c, uint32_t n, struct ts_err *err)
 {
     struct ts_comm_move *bytes = s->move + n;
@@ -378,7 +378,8 @@ static int move_columns(struct ts_share *s, const struct columns *c, uint32_t n,
     return s->comm->ops->move(s->comm, c->first, bytes, n, err);
 }
 
-/* Makes the first n moves for a matrix and for its remainders (`rest`), which ranks never share. */
+/* Makes the first n transfers of s->move for a matrix and for its remainders (`rest`), which ranks
+ * never share. */
 static int move_matrix(struct ts_share *s, struct ts_fmat *f, uint32_t n, struct ts_err *err)
 {
     struct columns c = columns_of_rest(f);
@@ -504,7 +505,7 @@ static uint32_t place_of(const struct ts_comm *c, uint32_t rank)
     return place;
 }
 
-/* Adds moves of the rows of each rank to the k-th machine after its own. */
+/* Adds to s->move the transfers of each rank's rows to the k-th machine after its own machine. */
 static uint32_t machine_moves(struct ts_share *s, const uint64_t *wanted, uint32_t k,
                               uint32_t n_machines)
 {

@@ -37,9 +37,9 @@ void ts_share_shards_of(const struct ts_disk_shard *shard, uint64_t n_shards, ui
 struct ts_share_row {
     uint32_t row;
     /* The rank whose partition has the first part as its last row. Equal to `to` if the first part
-     * is a head (the first row of its partition). */
+     * is a head (the sum of the first row of its partition). */
     uint32_t from;
-    uint32_t to; /* the rank that folds the row, the last one with a part of it */
+    uint32_t to; /* the rank that folds (adds up) the row, the last one with a part of it */
     /* The other parts are the heads of partitions first .. last, that is the sums of their first
      * rows. */
     uint64_t first, last;

@@ -5,8 +5,8 @@
  * A thread sums a row's Gram matrix and right-hand side over a partition. It solves for the row
  * when the row ends, alone or together with the next few rows. Only the solved row is kept. Rows of
  * few nonzeros need no Gram matrix (short_rows.h). The first and last row of a partition may
- * continue in its neighbours. Their sums are kept as parts, and added in the order of the file
- * after all partitions are done. So the bits do not depend on threads.
+ * continue in its neighbours. Their sums are kept as parts (partial sums), and added in the order
+ * of the file after all partitions are done. So the bits do not depend on threads.
  *
  *   owner    the object owns its memory, made for the mode with most partitions
  *   units    partitions are those of the mode copy

@@ -12,7 +12,7 @@
  * h is (m + rho (2 a - v)) (G + rho I)^-1, and the next v is v - a + h. */
 #define PANEL_ROWS (TS_TILE_VECS * TS_LANES)
 
-/* Returns the address of entry r of a unit, for vector k of its rows */
+/* Returns the address of entry r of a unit (32 rows), for vector k of its rows. */
 static inline __attribute__((always_inline)) vec *at(const double *x, uint32_t r, uint32_t k)
 {
     return (vec *)(x + (size_t)r * TS_ROWBLOCK_UNIT) + k;

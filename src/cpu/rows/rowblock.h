@@ -24,8 +24,9 @@
 #define TS_ROWBLOCK_PANEL 8u /* rows of a Gram matrix in a panel */
 
 /* rows of a unit: those that coordinate descent updates at a time, one in each lane */
-#define TS_ROWBLOCK_UNIT   32u
-#define TS_ROWBLOCK_PLACES 4u /* matrices of a unit: coordinate descent needs 2, ADMM all 4 */
+#define TS_ROWBLOCK_UNIT 32u
+/* matrices of a unit of rows: coordinate descent needs 2, ADMM all 4 */
+#define TS_ROWBLOCK_PLACES 4u
 
 /* The numbers that a step of coordinate descent on column r needs. */
 struct ts_rowstep {
@@ -45,11 +46,12 @@ struct ts_rowblock {
     /* these members are for updates that read the old rows */
     const struct ts_fmat *product; /* MTTKRP, whose rows become m */
     const double *weight;          /* weights of the columns of the old rows; `padded` numbers */
-    const struct ts_rowstep *step; /* `padded` elements, zeros from rank on; NULL: rows are kept */
-    int wants_m;                   /* 1: m is to be set; 0: it may stay unset */
-    int simple;                    /* 1: all thresholds are 0, and all upper bounds infinite */
+    /* the step on each column, `padded` of them, zeros from rank on; NULL: rows stay as they are */
+    const struct ts_rowstep *step;
+    int wants_m; /* 1: m is to be set; 0: it may stay unset */
+    int simple;  /* 1: all thresholds are 0, and all upper bounds infinite */
     uint32_t rounds;
-    double *unit; /* TS_ROWBLOCK_PLACES x padded x TS_ROWBLOCK_UNIT: memory for a unit */
+    double *unit; /* TS_ROWBLOCK_PLACES x padded x TS_ROWBLOCK_UNIT: memory for a unit of rows */
     /* for the simplex: (G + rho I)^-1, padded x padded with zeros beyond rank */
     const double *inverse;
     double rho;
@@ -79,7 +81,8 @@ struct ts_rowsystems {
     double *a;    /* result, rank x TS_ROWBLOCK_SYSTEMS */
 };
 
-/* Returns the number of float64 for the Cholesky factor U in panels, and for one right side. */
+/* Returns the number of float64 for the Cholesky factor U in panels (ranges of columns), and for
+ * one right side. */
 static inline uint64_t ts_rowblock_systems_size(uint32_t rank)
 {
     const uint64_t n = (rank + TS_ROWBLOCK_SIDE - 1) / TS_ROWBLOCK_SIDE, side = TS_ROWBLOCK_SIDE;

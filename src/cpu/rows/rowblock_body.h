@@ -210,8 +210,8 @@ static inline __attribute__((always_inline)) vec load(const struct ts_fmat *f, u
     return x;
 }
 
-/* x(r, i) := weight(r) f(row + i, r) for n rows of f, and zeros for the other rows of the unit.
- * weight NULL: all 1. */
+/* x(r, i) := weight(r) f(row + i, r) for n rows of f, and zeros for the other rows of the unit (32
+ * rows). weight NULL: all 1. */
 static inline __attribute__((always_inline)) void turn_rows(const struct ts_fmat *f, enum kept kept,
                                                             uint64_t row, uint32_t n,
                                                             uint32_t padded, const double *weight,
@@ -345,7 +345,7 @@ descend_columns(uint32_t n, uint32_t r, uint32_t i, const double *m, double *a,
     }
 }
 
-/* Makes all rounds of coordinate descent on the rows of a unit. */
+/* Makes all rounds of coordinate descent on the rows of a unit (32 rows). */
 static inline __attribute__((always_inline)) void
 descend_unit(uint32_t n, const struct ts_rowblock *b, int simple)
 {
@@ -375,7 +375,8 @@ static void load_old(const struct ts_fmat *f, uint64_t row, uint32_t n, const st
             *(vec *)(b->a + (size_t)i * b->padded + r) *= *(const vec *)(b->weight + r);
 }
 
-/* Loads a unit of k rows from `row` on: rows m of the product, followed by the old rows. */
+/* Loads a unit of k rows (at most 32) from `row` on: rows m of the product, followed by the old
+ * rows. */
 static void turn_unit(const struct ts_fmat *f, uint64_t row, uint32_t k,
                       const struct ts_rowblock *b)
 {

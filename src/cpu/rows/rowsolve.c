@@ -235,8 +235,8 @@ static void wait_for(const atomic_uint *parts, uint32_t p)
 }
 
 /* Solves blocks begin .. end - 1, which are in group g. The thread before this one sums the earlier
- * blocks of the group, and the next thread the later ones. They take turns part by part, so that a
- * thread only waits for a part. */
+ * blocks of the group, and the next thread the later ones. They take turns part by part (panel of
+ * the Gram matrix), so that a thread only waits for a part. */
 static void solve_segment(const struct job *j, uint64_t g, uint64_t begin, uint64_t end)
 {
     const struct ts_rowsolve *s = j->s;

@@ -15,8 +15,8 @@
 #include "cpu/rows/rowblock.h"
 #include "cpu/rows/rowsolve.h"
 
-/* Progress in a group that the next thread continues: number of parts that are summed. The parts
- * are the panels of the Gram matrix, then inner and size. */
+/* Progress in a group that the next thread continues: number of parts of its sums that are
+ * complete. The parts are the panels of the Gram matrix, then inner and size. */
 struct ts_rowsolve_turn {
     _Alignas(64) atomic_uint parts;
 };
@@ -40,7 +40,8 @@ struct ts_rowsolve {
     /* Memory for updates that read the old rows; NULL: not allocated. */
     void *own;
     uint64_t own_bytes;
-    /* threads x TS_ROWBLOCK_PLACES x padded x TS_ROWBLOCK_UNIT: a unit of each thread */
+    /* threads x TS_ROWBLOCK_PLACES x padded x TS_ROWBLOCK_UNIT: a unit of rows (TS_ROWBLOCK_UNIT)
+     * of each thread */
     double *units;
     double *inverse; /* padded x padded: inverse for the simplex */
     double *weight;  /* weight of each column of the old rows; `padded` numbers */

@@ -25,7 +25,8 @@ static inline __attribute__((always_inline)) void turn_entries(const double *con
     transpose(block);
 }
 
-/* Copies row k of the lanes' matrices S to the panels, from column c on, a multiple of TS_LANES. */
+/* Copies row k of the lanes' matrices S to the panels (ranges of columns), from column c on, a
+ * multiple of TS_LANES. */
 static void turn_row(const struct ts_rowsystems *x, uint32_t first, uint32_t panels, uint32_t k,
                      uint32_t c)
 {
@@ -58,7 +59,8 @@ static void turn_block(const struct ts_rowsystems *x, uint32_t first, uint32_t p
         }
 }
 
-/* Copies matrices that are stored in tiles to the panels. Both are in the same order. */
+/* Copies matrices S that are stored in tiles to the panels (ranges of columns). Both are in the
+ * same order. */
 static void turn_tiles(const struct ts_rowsystems *x, uint32_t first, uint32_t panels)
 {
     static const uint8_t triangle[SIDE * SIDE] = { 0, 1, 5, 2, 6, 10, 3, 7, 11, 15 };
