@@ -328,7 +328,7 @@ int ts_gpu_cells_enqueue(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct 
                          struct ts_err *err)
 {
     struct ts_gpu *g = p->g;
-    /* all members have enqueued their tables of factor row products, and begun their logs of
+    /* all members (GPUs) have enqueued their tables of factor row products, and begun their logs of
      * times */
     int rc = ts_gpu_team_barrier(g, err);
     j->g = g;
@@ -351,7 +351,7 @@ static struct ts_gpu_cells_made *made_of(struct ts_gpu_cells *c, int outer)
 }
 
 /* Clears the sums of the member's own shares (groups of chunks) in its memory. Sums of other shares
- * are left alone: other members write them, perhaps before this is done. */
+ * are left alone: other members (GPUs) write them, perhaps before this is done. */
 static ts_gpu_error clear_shares(const struct ts_gpu_pass *p, const struct ts_gpu_cells *c,
                                  const struct ts_cells_target *t)
 {
@@ -377,7 +377,7 @@ static ts_gpu_error gather_kept(struct ts_gpu_pass *p, const struct ts_gpu_cells
     return e;
 }
 
-/* Whether some member has rows whose Y (cells times inner factors) is not kept. */
+/* Whether some member (GPU) has rows whose Y (cells times inner factors) is not kept. */
 static int has_rest(const struct ts_gpu_cells *c)
 {
     return c->y_kept < c->most_rows;
@@ -439,7 +439,7 @@ static int exchange_w(struct ts_gpu_pass *p, struct ts_gpu_cells *c, struct ts_e
 }
 
 /* Gathers the MTTKRP of an inner mode from W (the cells times the outer factors). Every member
- * computes all of it. */
+ * (GPU) computes all of it. */
 static ts_gpu_error gather_w(struct ts_gpu_pass *p, const struct ts_gpu_cells *c)
 {
     const struct ts_gpu_cells_member *m = &c->member[p->me->number];
@@ -497,10 +497,12 @@ int ts_gpu_cells_multiply(struct ts_gpu_pass *p, struct ts_gpu_pass *all,
     const struct ts_gpu_cells_member *m = &c->member[p->me->number];
     const int outer = ts_cells_is_outer(&c->shape, p->ask->mode);
     int made[2] = { 0, 0 }, rc;
-    /* members get equal results, as all of them test before one changes the records of Y and W */
+    /* members (GPUs) get equal results, as all of them test before one changes the records of Y and
+     * W */
     for (uint32_t k = 0; k < n; k++)
         made[k] = is_made(c, !outer, made_of(work[k].cells, outer));
-    /* all members have tested whether Y and W (products of cells and factors) are still valid */
+    /* all members (GPUs) have tested whether Y and W (products of cells and factors) are still
+     * valid */
     rc = ts_gpu_team_barrier(p->g, err);
     if (rc == 0)
         rc = compute(p, all, work, n, outer, made, err);

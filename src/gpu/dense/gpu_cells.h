@@ -55,7 +55,7 @@ struct ts_gpu_cells_member {
     int here;          /* 1: the rows up to kept_end are on the device already */
     double *b, *u, *v; /* tables of products of factor rows, ld elements a row */
     /* W (cells times outer factors); the sums of one share, in the memory of b, or those of all
-     * shares if there are several members */
+     * shares if there are several members (GPUs) */
     double *w, *share_sum;
     double *acc; /* sums of the shares (groups of chunks) for the MTTKRP of a mode */
     /* Y (cells times inner factors), its partial sums and the sums of steps; or W (cells times
@@ -80,9 +80,9 @@ struct ts_gpu_cells {
     uint32_t threads;    /* threads of the host that copy cells */
     unsigned char *keep; /* for each slab, 1 if it stays on a device */
     uint64_t asked;      /* budget of a device in bytes; 0: none was given */
-    /* the most rows of a member whose Y (cells times inner factors) is kept */
+    /* the most rows of a member (GPU) whose Y (cells times inner factors) is kept */
     uint64_t y_kept;
-    uint64_t most_rows;    /* the most rows of a member */
+    uint64_t most_rows;    /* the most rows of a member (GPU) */
     uint64_t acc_elements; /* elements of acc for the mode that needs most */
     /* the most rows of Y that scratch has room for, with their partial sums: at least a whole
      * step */
@@ -153,15 +153,16 @@ struct ts_gpu_cells_work {
     /* 1: the kept Y (cells times inner factors) is valid and already added, so only other rows are
      * computed */
     int rest;
-    /* for each member, the target (the mode whose MTTKRP is computed) with its factors */
+    /* for each member (GPU), the target (the mode whose MTTKRP is computed) with its factors */
     struct ts_cells_target target[TS_MAX_DEVICES];
 };
 
 struct ts_gpu_cells_job { /* a pass over cells */
     struct ts_gpu *g;
     struct ts_feed *feed;
-    struct ts_gpu_pass *pass[TS_MAX_DEVICES]; /* the pass of each member */
-    /* Enqueues the computation for a block of a member. Blocks come in the order of its rows. */
+    struct ts_gpu_pass *pass[TS_MAX_DEVICES]; /* the pass of each member (GPU) */
+    /* Enqueues the computation for a block of a member (GPU). Blocks come in the order of its
+     * rows. */
     ts_gpu_error (*compute)(struct ts_gpu_cells_job *j, struct ts_gpu_member *me,
                             const struct ts_gpu_cells_block *block);
     struct ts_gpu_cells_work work[2];
@@ -177,8 +178,8 @@ int ts_gpu_cells_walk(struct ts_gpu_cells_job *j, struct ts_err *err);
 void ts_gpu_cells_changed(struct ts_gpu *g, uint32_t mode);
 /* Sets the held-out cells and the mean of a pass. To be called before the members' passes. */
 void ts_gpu_cells_begin(struct ts_gpu *g, const struct ts_gpu_request *ask);
-/* Computes the products of a pass in `acc` of work[k].cells, where every member then has all of
- * them. Called by all members; the targets of `work` may be unset. */
+/* Computes the products of a pass in `acc` of work[k].cells, where every member (GPU) then has all
+ * of them. Called by all members; the targets of `work` may be unset. */
 int ts_gpu_cells_multiply(struct ts_gpu_pass *p, struct ts_gpu_pass *all,
                           const struct ts_gpu_cells_work *work, uint32_t n, struct ts_err *err);
 struct ts_cells_target ts_gpu_cells_target(const struct ts_gpu_pass *p,
@@ -186,14 +187,16 @@ struct ts_cells_target ts_gpu_cells_target(const struct ts_gpu_pass *p,
 /* Computes a table of products of factor rows, for modes first .. end - 1 of the layout. */
 ts_gpu_error ts_gpu_cells_table(const struct ts_gpu_pass *p, const struct ts_gpu_cells *c,
                                 uint32_t first, uint32_t end, double *out);
-/* Makes a pass over the cells: the thread of member 0 enqueues for all members, the others wait. */
+/* Makes a pass over the cells: the thread of member 0 enqueues for all members (GPUs), the others
+ * wait. */
 int ts_gpu_cells_enqueue(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts_gpu_cells_job *j,
                          struct ts_err *err);
 /* Returns columns col .. col + n - 1 of rows row .. end - 1 of a block. */
 struct ts_cells_x ts_gpu_cells_part_of(const struct ts_cells_shape *s,
                                        const struct ts_gpu_cells_block *b, uint64_t row,
                                        uint64_t end, uint64_t col, uint64_t n);
-/* Computes the whole product of a pass in the args.out of each member. Called by all members. */
+/* Computes the whole product of a pass in the args.out of each member (GPU). Called by all
+ * members. */
 int ts_gpu_cells_run(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts_err *err);
 
 /* ---- defined in gpu_cells_unknown.c */

@@ -178,8 +178,8 @@ void ts_gpu_cells_lay_out(const struct ts_gpu *g, struct ts_gpu_member *me, char
     ts_gpu_cells_pairs_take(g, me, base, used);
 }
 
-/* Returns how many rows of Y (cells times inner factors), in whole chunks, a member can keep in
- * `bytes` bytes. */
+/* Returns how many rows of Y (cells times inner factors), in whole chunks, a member (GPU) can keep
+ * in `bytes` bytes. */
 static uint64_t y_rows_in(const struct ts_gpu_cells *c, uint64_t bytes)
 {
     const struct ts_cells_shape *s = &c->shape;

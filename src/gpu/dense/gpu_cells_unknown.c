@@ -4,8 +4,8 @@
  *
  * The sums of a row (a part in observed_kernel.h) come from two products. The product of zeros and
  * ones gives the Gram matrix by pairs of columns, and the number of known cells by a column of
- * ones. The product of the values gives the right side m of the row's equations. Every member has
- * the sums of all rows, and solves all rows. */
+ * ones. The product of the values gives the right side m of the row's equations. Every member (GPU)
+ * has the sums of all rows, and solves all rows. */
 #include <cuda_runtime.h>
 #include <math.h>
 #include <stdlib.h>
@@ -196,7 +196,7 @@ static ts_gpu_error put_pairs(struct ts_gpu_pass *p, uint32_t first, uint32_t n)
     return e;
 }
 
-/* Waits until all members have finished a group of column pairs, whose memory the next group
+/* Waits until all members (GPUs) have finished a group of column pairs, whose memory the next group
  * overwrites. */
 static int end_group(struct ts_gpu_pass *p, struct ts_err *err)
 {
@@ -325,7 +325,7 @@ static ts_gpu_error add_units(struct ts_gpu_member *me, const double *from, uint
 }
 
 /* Adds up the errors of all units (blocks of cells), in the order of the array for any number of
- * members. */
+ * members (GPUs). */
 int ts_gpu_cells_add_errors(struct ts_gpu *g, struct ts_error_sums *sums, struct ts_err *err)
 {
     const struct ts_gpu_cells *c = g->cells;

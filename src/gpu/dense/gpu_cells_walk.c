@@ -28,7 +28,7 @@ static int fail(struct ts_err *err, ts_gpu_error e)
  * copy. */
 struct ring {
     ts_gpu_event copied[TS_GPU_CELLS_HOLD];
-    /* member that the slab is copied to; NULL: no copy */
+    /* member (GPU) that the slab is copied to; NULL: no copy */
     struct ts_gpu_member *of[TS_GPU_CELLS_HOLD];
     uint32_t next;
 };

@@ -184,9 +184,9 @@ static ts_gpu_error solve(const struct ts_gpu *g, struct ts_gpu_member *me, cons
                                      j->sums->inner != NULL ? my->row_inner : NULL, me->dense);
 }
 
-/* Each member solves all rows of its replica and gets the same bits, so nothing is exchanged. Only
- * member 0 computes the Gram matrix and the other sums. If update is NULL, only the Gram matrix is
- * computed. */
+/* Each member (GPU) solves all rows of its replica and gets the same bits, so nothing is exchanged.
+ * Only member 0 computes the Gram matrix and the other sums. If update is NULL, only the Gram
+ * matrix is computed. */
 static int solve_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     const struct job *j = arg;

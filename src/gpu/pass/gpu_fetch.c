@@ -27,7 +27,8 @@ static int return_oldest(struct walk *w, struct ts_err *err)
 {
     struct ts_gpu_pass *p = w->pass;
     const int rc = ts_gpu_team_wait(p->g, p->me, p->me->copied[w->first], err);
-    if (rc < 0) /* a member failed, but the memory must not be given back while a copy reads it */
+    /* a member (GPU) failed, but the memory must not be given back while a copy reads it */
+    if (rc < 0)
         (void)cudaStreamSynchronize(p->me->copy);
     w->n_leased -= w->lent[w->first].lease != NULL;
     ts_feed_done(p->ask->feed, &w->lent[w->first]);
@@ -37,7 +38,7 @@ static int return_oldest(struct walk *w, struct ts_err *err)
 }
 
 /* Gives lent shards back to the feed, so that the next one can be asked for. The feed has one slot
- * more than there are members, so a member that asks may hold only one slot
+ * more than there are members (GPUs), so a member that asks may hold only one slot
  * (stream/feed/feed.h). */
 static int return_some(struct walk *w, struct ts_err *err)
 {
@@ -58,8 +59,8 @@ static int wait_for_marks(struct ts_gpu_pass *p, struct ts_err *err)
     return rc;
 }
 
-/* Notes on the board, which all members read, that this member computes the shard. Subtracts the
- * shard from those left in its chunk (part of a member's range). */
+/* Notes on the board, which all members (GPUs) read, that this member computes the shard. Subtracts
+ * the shard from those left in its chunk (part of a member's range). */
 static void claim(struct ts_gpu_pass *p, uint64_t shard)
 {
     struct ts_gpu_board *b = &p->g->board;
@@ -72,7 +73,7 @@ static void claim(struct ts_gpu_pass *p, uint64_t shard)
     b->taken[shard] = (unsigned char)p->me->number;
     if (owner != p->me->number)
         atomic_store(&b->any_stolen, 1);
-    /* after `taken` was set: a member that reads 0 here then sees `taken` */
+    /* after `taken` was set: a member (GPU) that reads 0 here then sees `taken` */
     atomic_fetch_sub(&b->left[owner][c], 1);
 }
 

@@ -11,9 +11,9 @@
 #include "gpu/pass/gpu_requests.h"
 #include "gpu/team/gpu_team.h"
 
-/* From this many columns on, members divide the rows of an update that reads the old rows. The time
- * to update a row grows with the square of the columns, the time to send it linearly; at 32 columns
- * these are about equal over NVLink. */
+/* From this many columns on, members (GPUs) divide the rows of an update that reads the old rows.
+ * The time to update a row grows with the square of the columns, the time to send it linearly; at
+ * 32 columns these are about equal over NVLink. */
 #define SHARE_COLUMNS 64
 
 static int fail(struct ts_err *err, ts_gpu_error e)
@@ -21,8 +21,8 @@ static int fail(struct ts_err *err, ts_gpu_error e)
     return ts_gpu_fail(err, e, "row solves");
 }
 
-/* Prepares, for a model, the spans that the member sends last: rows that it computed in ranges of
- * other members, and edge rows (partial sums) of all its shards. */
+/* Prepares, for a model, the spans that the member (GPU) sends last: rows that it computed in
+ * ranges of other members, and edge rows (partial sums) of all its shards. */
 static ts_gpu_error prepare_product(struct ts_gpu_product *r)
 {
     struct ts_gpu_pass *p = r->pass;
@@ -60,7 +60,7 @@ static int exchange_rest(struct ts_gpu_pass *p, struct ts_err *err)
 {
     struct ts_gpu *g = p->g;
     ts_gpu_error e;
-    /* now all shards are taken, and `taken` has the member of each */
+    /* now all shards are taken, and `taken` has the member (GPU) of each */
     int rc = ts_gpu_team_barrier(g, err);
     if (rc == 0)
         rc = ts_gpu_rows_advance(p, err);
@@ -69,7 +69,7 @@ static int exchange_rest(struct ts_gpu_pass *p, struct ts_err *err)
     e = prepare_last(p);
     if (e != cudaSuccess)
         return fail(err, e);
-    /* all members have published their last parts (spans to be sent) */
+    /* all members (GPUs) have published their last parts (spans to be sent) */
     rc = ts_gpu_team_barrier(g, err);
     if (rc == 0)
         rc = ts_gpu_rows_send(p, err);
@@ -121,9 +121,9 @@ static int gather_units(struct ts_gpu_product *r, const uint64_t *first, struct 
     return rc == 0 ? ts_gpu_rows_receive(p, err) : rc;
 }
 
-/* Makes an update that reads the old rows, once all products have arrived. Each member updates an
- * equal part of the units (32 rows each) and sends the rows; if sending would take longer than
- * computing, each updates all units. */
+/* Makes an update that reads the old rows, once all products have arrived. Each member (GPU)
+ * updates an equal part of the units (32 rows each) and sends the rows; if sending would take
+ * longer than computing, each member updates all units. */
 static int update_own(struct ts_gpu_product *r, struct ts_err *err)
 {
     struct ts_gpu_pass *p = r->pass;
@@ -148,8 +148,8 @@ static int update_own(struct ts_gpu_product *r, struct ts_err *err)
     return shared ? gather_units(r, first, err) : 0;
 }
 
-/* Each member computes an equal number of parts of the Gram matrix (sums over some rows) and sends
- * them to all. If there is one member, sum_up ends the timing of this work. */
+/* Each member (GPU) computes an equal number of parts of the Gram matrix (sums over some rows) and
+ * sends them to all. If there is one member, sum_up ends the timing of this work. */
 static int gram_parts(struct ts_gpu_product *r, struct ts_err *err)
 {
     struct ts_gpu_pass *p = r->pass;
@@ -200,7 +200,7 @@ static ts_gpu_error sum_up(struct ts_gpu_product *r)
 }
 
 /* Solves for the rows that several shards have in common, whose sums are complete now. With one
- * member, and for a dense tensor, solves for all rows. */
+ * member (GPU), and for a dense tensor, solves for all rows. */
 static ts_gpu_error finish_rows(struct ts_gpu_product *r)
 {
     const struct ts_gpu_pass *p = r->pass;
@@ -231,8 +231,8 @@ static int finish_observed(struct ts_gpu_product *r, struct ts_err *err)
     return e == cudaSuccess ? 0 : fail(err, e);
 }
 
-/* Finishes a model's pass on this member. All rows from other members have arrived, except rows
- * that several shards share, which are computed here. */
+/* Finishes a model's pass on this member (GPU). All rows from other members have arrived, except
+ * rows that several shards share, which are computed here. */
 static int finish_product(struct ts_gpu_product *r, struct ts_err *err)
 {
     ts_gpu_error e;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Exchanges rows between members in a pass: makes the spans of rows of each member and the gathers,
- * and computes the spans of members in other processes. */
+/* Exchanges rows between members (GPUs) in a pass: makes the spans of rows of each member and the
+ * gathers, and computes the spans of members in other processes. */
 #include "gpu/pass/gpu_gather.h"
 
 #include <cuda_runtime.h>
@@ -16,7 +16,7 @@ static int fail(struct ts_err *err, ts_gpu_error e)
 }
 
 /* Finds the rows of shards first..last that no other shard shares. Rows that two of these shards
- * share are included; every member overwrites them when the pass ends. Returns 0 if there are
+ * share are included; every member (GPU) overwrites them when the pass ends. Returns 0 if there are
  * none. */
 static int inner_rows(const struct ts_gpu_mode *m, uint64_t first, uint64_t last, uint64_t *row,
                       uint64_t *n)
@@ -195,8 +195,8 @@ int ts_gpu_gather_rows(struct ts_gpu_pass *p, uint32_t k, struct ts_err *err)
     return rc;
 }
 
-/* Ends the gathers of a pass. After a barrier, when all members have enqueued their gathers, the
- * stream me->dense is made to wait for the rows of other members. */
+/* Ends the gathers of a pass. After a barrier, when all members (GPUs) have enqueued their gathers,
+ * the stream me->dense is made to wait for the rows of other members. */
 int ts_gpu_rows_receive(struct ts_gpu_pass *p, struct ts_err *err)
 {
     struct ts_gpu_member *me = p->me;

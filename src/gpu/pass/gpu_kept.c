@@ -56,7 +56,8 @@ static int make_table(struct ts_gpu_pass *p, struct ts_err *err)
     return 0;
 }
 
-/* Notes that this member computes the kept shards of a chunk, which no other member can compute. */
+/* Notes that this member (GPU) computes the kept shards of a chunk, which no other member can
+ * compute. */
 static void take_kept(struct ts_gpu_pass *p, uint32_t c)
 {
     const struct ts_gpu_mode *m = p->mode;
@@ -116,8 +117,8 @@ static int launch_kept(struct ts_gpu_pass *p, uint32_t c, const struct ts_gpu_sh
     TRY(e, ts_gpu_launch_products(p, &s, me->keeping[k]));
     TRY(e, ts_gpu_log_stop(&me->log, me->keeping[k], TS_TRACE_NO_SHARD, 0));
     TRY(e, cudaEventRecord(ended, me->keeping[k]));
-    /* with several members, the data for updates is sent when rows of the first chunk are solved
-     * for */
+    /* with several members (GPUs), the data for updates is sent when rows of the first chunk are
+     * solved for */
     if (e == cudaSuccess && p->g->n_members == 1) {
         const int rc = ts_gpu_rows_prepare(p, err);
         if (rc < 0)

@@ -3,10 +3,10 @@
  * over the nonzeros, then all rows make a step. A pass of LOSSES sums the loss.
  *
  * The gradient is stored in the buffer `apart`, where other updates have their products. Its
- * partial sums are added and sent like those of a product. Then the members divide the rows. Each
- * adds the part of the gradient from unlisted cells to its rows, makes their step and sends them.
- * Moments of Adam, and gradients that the caller asks for, are in the caller's host memory and pass
- * through `stage`.
+ * partial sums are added and sent like those of a product. Then the members (GPUs) divide the rows.
+ * Each adds the part of the gradient from unlisted cells to its rows, makes their step and sends
+ * them. Moments of Adam, and gradients that the caller asks for, are in the caller's host memory
+ * and pass through `stage`.
  */
 #include <cuda_runtime.h>
 #include <math.h>
@@ -79,7 +79,8 @@ struct job {
     const struct ts_descent *descent;
     /* the sum that ts_step_values computes for each group of rows, in host memory */
     double *of_group;
-    double model; /* sum of the model over all cells, set by the first member of this process */
+    /* sum of the model over all cells, set by the first member (GPU) of this process */
+    double model;
 };
 
 static struct ts_gpu_steps steps_of(const struct job *j, const struct ts_gpu_member *me)
@@ -164,8 +165,8 @@ static ts_gpu_error step_rows(const struct job *j, struct ts_gpu_member *me,
     return e;
 }
 
-/* Sends the member's new rows to the other members. All members call it after they have read the
- * old rows. */
+/* Sends the member's new rows to the other members (GPUs). All members call it after they have read
+ * the old rows. */
 static int send_rows(const struct job *j, struct ts_gpu_member *me, const uint64_t *first,
                      struct ts_err *err)
 {
@@ -217,8 +218,8 @@ static int step_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struc
     return g->n_members > 1 && j->descent->gradient == NULL ? send_rows(j, me, first, err) : 0;
 }
 
-/* Computes the sum of the model over all cells, which is the same on every member, and the sums of
- * ts_step_values for this member's groups of rows. */
+/* Computes the sum of the model over all cells, which is the same on every member (GPU), and the
+ * sums of ts_step_values for this member's groups of rows. */
 static int value_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     struct job *j = arg;

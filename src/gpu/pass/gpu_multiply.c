@@ -202,7 +202,7 @@ static int passes(const struct job *j, struct ts_feed *feed, struct ts_backend_t
     return rc;
 }
 
-/* Adds up the sums of all shares (one thread block's nonzeros each), from all members, that
+/* Adds up the sums of all shares (one thread block's nonzeros each), from all members (GPUs), that
  * evaluate the fit of the model. */
 static int add_judged(const struct job *j, struct ts_multiply_sums *ret, struct ts_err *err)
 {
@@ -219,7 +219,7 @@ static int add_judged(const struct job *j, struct ts_multiply_sums *ret, struct 
     return rc;
 }
 
-/* Adds up the sums of a model. Its violation (kkt) is the largest one of all members of all
+/* Adds up the sums of a model. Its violation (kkt) is the largest one of all members (GPUs) of all
  * processes. */
 static int add_up(const struct job *j, struct ts_err *err)
 {

@@ -63,7 +63,7 @@ static int run_pass(struct ts_gpu_pass *p, struct ts_err *err)
 
 struct job {
     const struct ts_gpu_request *ask;
-    struct ts_gpu_pass pass[TS_MAX_TEAM]; /* passes of the members of this process */
+    struct ts_gpu_pass pass[TS_MAX_TEAM]; /* passes of the members (GPUs) of this process */
 };
 
 static int pass_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
@@ -88,8 +88,8 @@ static uint32_t count_chunks(const struct ts_gpu *g, const struct ts_gpu_mode *m
     return n < TS_GPU_CHUNKS ? (uint32_t)n : TS_GPU_CHUNKS;
 }
 
-/* For several processes: notes that members of other processes compute all shards of their own
- * ranges. */
+/* For several processes: notes that members (GPUs) of other processes compute all shards of their
+ * own ranges. */
 static void note_owners(struct ts_gpu *g, const struct ts_gpu_mode *m)
 {
     for (uint32_t i = 0; i < g->n_members; i++)

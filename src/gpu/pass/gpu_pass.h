@@ -34,7 +34,8 @@ static inline int ts_gpu_only_sums(const struct ts_gpu_request *ask)
            ask->kind == TS_REQUEST_SCORES;
 }
 
-/* level[m] := the level of mode m in the mode copy of `mode`. */
+/* level[m] := the level of mode m in the shards of `mode`; level 0 is the mode by which their
+ * nonzeros are sorted. */
 static inline void ts_gpu_find_levels(const struct ts_gpu *g, uint32_t mode, uint8_t *level)
 {
     for (uint32_t l = 0; l < g->tensor->order; l++)
@@ -84,20 +85,21 @@ struct ts_gpu_pass { /* a member's pass */
     const struct ts_gpu_request *ask;
     const struct ts_gpu_mode *mode;
     uint32_t n;                     /* number of products */
-    struct ts_gpu_product *product; /* the products of the member */
+    struct ts_gpu_product *product; /* the products of the member (GPU) */
     int alone; /* 1: the mode has one shard and the team one member, so no shards share rows */
     /* 1: the kernels after the product are launched as one graph, including those that add edge
      * rows (partial sums of rows) */
     int as_graph;
     int updating;      /* 1: the data for the updates was sent to the device */
     uint32_t unjoined; /* bit i: the stream `dense` does not wait for compute[i] yet */
-    /* bit c: the other members know that the rows of chunk c can be gathered */
+    /* bit c: the other members (GPUs) know that the rows of chunk c can be gathered */
     uint32_t published;
     /* chunks whose rows can be gathered; chunks whose gathers are enqueued */
     uint32_t n_published, n_sent;
-    uint32_t n_exchanges;     /* groups of gathers enqueued so far, the same for all members */
+    /* groups of gathers enqueued so far, the same for all members (GPUs) */
+    uint32_t n_exchanges;
     int exchanging;           /* 1: a group of gathers has begun and not ended */
-    uint64_t exchanged_bytes; /* bytes that this member sends in the current group */
+    uint64_t exchanged_bytes; /* bytes that this member (GPU) sends in the current group */
     uint64_t nnz, kept_nnz;   /* nonzeros that were computed, and those of them in kept shards */
     /* bytes of shards sent by the host, and the part of them that was prefetched */
     uint64_t bytes, early_bytes;
@@ -114,7 +116,8 @@ void ts_gpu_product_fill(struct ts_gpu_pass *p, const struct ts_request *u,
                          struct ts_gpu_product *r);
 
 /* ---- defined in gpu_fetch.c, gpu_kept.c */
-/* Enqueues the kernels of all shards that the member takes: prefetched, kept and streamed ones. */
+/* Enqueues the kernels of all shards that the member (GPU) takes: prefetched, kept and streamed
+ * ones. */
 int ts_gpu_fetch_all(struct ts_gpu_pass *p, struct ts_err *err);
 /* Enqueues the kernels of the shards that stay on the device. */
 int ts_gpu_kept_take(struct ts_gpu_pass *p, struct ts_err *err);
@@ -140,21 +143,21 @@ static inline struct ts_gpu_shard ts_gpu_describe(const struct ts_gpu_mode *m, u
 ts_gpu_error ts_gpu_wait_for_scaling(const struct ts_gpu_member *me, ts_gpu_stream stream);
 
 /* ---- defined in gpu_rows.c, gpu_finish.c, gpu_gather.c */
-/* Prepares for the rows that members of other processes send in this pass. `p` is the pass of a
- * member here, whose products are known. Not to be called during a job. */
+/* Prepares for the rows that members (GPUs) of other processes send in this pass. `p` is the pass
+ * of a member here, whose products are known. Not to be called during a job. */
 void ts_gpu_rows_expect(struct ts_gpu_pass *p);
 /* Sends the data for the updates of rows to the device, once in a pass. The first member that calls
  * it makes the data ready. To be called when the device has other work, and before rows are
  * solved. */
 int ts_gpu_rows_prepare(struct ts_gpu_pass *p, struct ts_err *err);
 /* For each chunk (part of the member's range) whose shards are all taken, solves for the rows,
- * tells the other members that they can be gathered, and sends them. */
+ * tells the other members (GPUs) that they can be gathered, and sends them. */
 int ts_gpu_rows_advance(struct ts_gpu_pass *p, struct ts_err *err);
 /* Called after all kernels of the member's shards were enqueued: enqueues what remains of the pass,
  * and waits for its end. */
 int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err);
 /* Called after the member's gathers: makes the stream `dense` wait for the data of all other
- * members. */
+ * members (GPUs). */
 int ts_gpu_rows_receive(struct ts_gpu_pass *p, struct ts_err *err);
 
 /* ---- defined in gpu_launch.c */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Solves for the complete rows in a pass, and sends them to the other members, one chunk (part of
- * the member's range of shards) after another. */
+/* Solves for the complete rows in a pass, and sends them to the other members (GPUs), one chunk
+ * (part of the member's range of shards) after another. */
 #include <cuda_runtime.h>
 
 #include "base/trace.h"

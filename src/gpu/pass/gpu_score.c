@@ -21,13 +21,14 @@ struct job {
     const struct ts_gpu_model *of;
     uint32_t mode;
     int slices;
-    uint32_t turn; /* the member whose sums are being fetched */
-    /* for each share (one thread block's nonzeros): sums of all members, and of one member */
+    uint32_t turn; /* the member (GPU) whose sums are being fetched */
+    /* for each share (one thread block's nonzeros): sums of all members (GPUs), and of one
+     * member */
     struct ts_score_share *share, *share_here;
     /* 2 partial sums (parts) for each unit (a warp's nonzeros) */
     struct ts_score_sums *part, *part_here;
     uint32_t *row, *row_here; /* row numbers of these partial sums */
-    /* slice: sums of each row over all members; piece: those of one member for PIECE rows */
+    /* slice: sums of each row over all members (GPUs); piece: those of one member for PIECE rows */
     struct ts_score_sums *slice, *piece;
 };
 
@@ -123,7 +124,7 @@ static ts_gpu_error fetch_slices(struct job *j, struct ts_gpu_member *me)
     TRY(e, fetch(me, j->row_here, me->edge_row, n * sizeof *j->row));
     for (uint64_t k = 0; k < n && e == cudaSuccess; k++)
         if (j->row_here[k] != UINT32_MAX) {
-            /* each unit (a warp's nonzeros) is computed by one member */
+            /* each unit (a warp's nonzeros) is computed by one member (GPU) */
             j->part[k] = j->part_here[k];
             j->row[k] = j->row_here[k];
         }
@@ -136,7 +137,7 @@ static ts_gpu_error fetch_slices(struct job *j, struct ts_gpu_member *me)
     return e;
 }
 
-/* Fetches the sums of one member at a time, because they are added to the same arrays. */
+/* Fetches the sums of one member (GPU) at a time, because they are added to the same arrays. */
 static int fetch_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     struct job *j = arg;
@@ -147,7 +148,7 @@ static int fetch_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
     e = fetch(me, j->share_here, me->replica[j->of->number].score_share,
               shares_of(j) * sizeof *j->share);
     for (uint64_t k = 0; k < shares_of(j) && e == cudaSuccess; k++)
-        /* each share (one thread block's nonzeros) is computed by one member */
+        /* each share (one thread block's nonzeros) is computed by one member (GPU) */
         if (j->share_here[k].sums.n > 0)
             j->share[k] = j->share_here[k];
     if (j->slices)

@@ -20,7 +20,7 @@
 struct ts_gpu_sums {
     struct ts_gpu *g;
     uint32_t mode, each; /* each: number of doubles for a share (one thread block's nonzeros) */
-    /* on the host, for one model: the sums of each member of this process; NULL: no memory */
+    /* on the host, for one model: the sums of each member (GPU) of this process; NULL: no memory */
     double *here[TS_MAX_TEAM];
 };
 
@@ -39,8 +39,8 @@ ts_gpu_error ts_gpu_sums_clear(const struct ts_gpu_sums *s, const struct ts_gpu_
                                double *on_device);
 ts_gpu_error ts_gpu_sums_fetch(const struct ts_gpu_sums *s, const struct ts_gpu_member *me,
                                const double *on_device);
-/* Adds up the sums that were fetched from members. *all: the sums of all members of all processes,
- * which must all make this call. */
+/* Adds up the sums that were fetched from members (GPUs). *all: the sums of all members of all
+ * processes, which must all make this call. */
 int ts_gpu_sums_join(const struct ts_gpu_sums *s, const double **all, struct ts_err *err);
 
 /* A pass that only adds up sums of shares (thread blocks' nonzeros), and computes no rows. */

@@ -122,7 +122,7 @@ static int open_shards(struct ts_gpu *g, const struct ts_backend_conf *conf,
 static void close_gpu(struct ts_gpu *g)
 {
     ts_gpu_team_close(g);
-    /* after a failure, members may still be sending to other members */
+    /* after a failure, members (GPUs) may still be sending to other members */
     for (uint32_t i = 0; i < g->n_members; i++)
         if (g->member[i].memory != NULL && cudaSetDevice(g->member[i].device) == cudaSuccess)
             (void)cudaDeviceSynchronize();

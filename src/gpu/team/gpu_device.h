@@ -12,8 +12,8 @@
 #include "gpu/team/gpu_state.h"
 
 /* ---- defined in gpu_layout.c */
-/* Divides an allocation that begins at base among all arrays of the member except its shards, and
- * returns its size. base NULL: only computes the size. */
+/* Divides an allocation that begins at base among all arrays of the member (GPU) except its shards,
+ * and returns its size. base NULL: only computes the size. */
 uint64_t ts_gpu_layout(const struct ts_gpu *g, struct ts_gpu_member *me, char *base);
 /* Returns the bytes of the allocation that ts_gpu_layout divides, including the factors. */
 uint64_t ts_gpu_device_work_bytes(const struct ts_gpu *g);

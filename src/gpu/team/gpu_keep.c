@@ -14,17 +14,18 @@
  * larger. */
 #define STAGE_BYTES (UINT64_C(8) << 20)
 
-/* A kept shard that moves to another member, and its old and new place (memory for one shard). */
+/* A kept shard that moves to another member (GPU), and its old and new place (memory for one
+ * shard). */
 struct gift {
     uint64_t shard, from_place, to_place;
-    uint32_t from, to; /* members */
+    uint32_t from, to; /* numbers of the members (GPUs) that give and get it */
 };
 
 struct move {
     struct ts_gpu *g;
     uint32_t mode;
-    /* for each member: number of places for kept shards that are to be freed, which are listed at
-     * the end of its free_place */
+    /* for each member (GPU): number of places for kept shards that are to be freed, which are
+     * listed at the end of its free_place */
     uint64_t freed[TS_MAX_TEAM];
     ts_gpu_error e;
     struct gift *gift;
@@ -45,9 +46,9 @@ static uint64_t bytes_of(const struct move *v, uint64_t shard)
     return (uint64_t)v->g->mode[v->mode].shard[shard].raw_bytes + TS_SHARD_SLACK;
 }
 
-/* Copies a kept shard to a free place (memory for one shard) of another member of this process. It
- * uses the receiver's `send` stream, since the `copy` stream may be busy with shards of the next
- * mode. The old place stays occupied until the copies have ended. */
+/* Copies a kept shard to a free place (memory for one shard) of another member (GPU) of this
+ * process. It uses the receiver's `send` stream, since the `copy` stream may be busy with shards of
+ * the next mode. The old place stays occupied until the copies have ended. */
 static void move_shard(struct move *v, const struct gift *x)
 {
     struct ts_gpu *g = v->g;
@@ -127,8 +128,8 @@ static uint64_t count_gifts(const struct move *v, uint64_t k, uint64_t *bytes)
     return n;
 }
 
-/* Copies gifts of members of this process into the buffer or, if `out` is 1, from the buffer to
- * receivers in this process. */
+/* Copies gifts of members (GPUs) of this process into the buffer or, if `out` is 1, from the buffer
+ * to receivers in this process. */
 static ts_gpu_error copy_gifts(const struct move *v, uint64_t k, uint64_t n, char *buffer, int out)
 {
     struct ts_gpu *g = v->g;

@@ -109,8 +109,8 @@ static int make_board(struct ts_gpu *g, struct ts_err *err)
     g->board.taken = malloc(most + 1);
     /* Memory for spans (the offset and bytes of data to send) of each model: one span of rows, one
      * of inner products and one of edge rows (partial sums) for each run of consecutive shards that
-     * a member computes. There are at most as many runs as shards. A shard that another member has
-     * taken counts for that member. */
+     * a member (GPU) computes. There are at most as many runs as shards. A shard that another
+     * member has taken counts for that member. */
     for (uint32_t i = 0; i < g->n_members && g->board.taken != NULL; i++) {
         g->board.span[i] = malloc((3 * most * g->n_models + 1) * sizeof **g->board.span);
         if (g->board.span[i] == NULL)

@@ -27,8 +27,8 @@ int ts_gpu_plan_shards(struct ts_gpu *g, uint64_t left, struct ts_err *err);
 uint32_t ts_gpu_models_most(const struct ts_backend_conf *conf);
 
 /* ---- defined in gpu_keep.c */
-/* Returns the ranges of the members of this process, n_here + 1 numbers. The feed delivers all
- * shards of these ranges. */
+/* Returns the ranges of the members (GPUs) of this process, n_here + 1 numbers. The feed delivers
+ * all shards of these ranges. */
 const uint64_t *ts_gpu_keep_ranges(struct ts_gpu *g, uint32_t mode);
 /* To be called after a pass over `mode` in which member i worked for busy_ns[i]. Moves ranges and
  * their kept shards, and passes the new ranges to the feed. share[i]: the share of the cost that

@@ -34,8 +34,8 @@ static int too_many(uint32_t n, struct ts_err *err)
     return ts_fail(err, TS_ELIMIT, "%u processes have more than %u GPUs together", n, TS_MAX_TEAM);
 }
 
-/* Sets first_of[p] to the number of the first member of process p, from the numbers of members that
- * all processes have. All processes get the same result. */
+/* Sets first_of[p] to the number of the first member (GPU) of process p, from the numbers of
+ * members that all processes have. All processes get the same result. */
 static int count_members(struct ts_gpu *g, uint32_t n_here, struct ts_err *err)
 {
     const uint32_t n = g->comm->n;
@@ -51,7 +51,7 @@ static int count_members(struct ts_gpu *g, uint32_t n_here, struct ts_err *err)
         rc = gather(g, g->first_of, byte, err);
     }
     free(byte);
-    /* replaces the counts by the number of each process's first member */
+    /* replaces the counts by the number of each process's first member (GPU) */
     for (uint32_t p = 0, sum = 0; rc == 0 && p <= n; p++) {
         const uint32_t count = g->first_of[p];
         g->first_of[p] = sum;
@@ -139,7 +139,7 @@ static int make_members(struct ts_gpu *g, const int *device, struct ts_err *err)
     return 0;
 }
 
-/* Sets the number of members, and which of them are in this process. */
+/* Sets the number of members (GPUs), and which of them are in this process. */
 static int number_members(struct ts_gpu *g, struct ts_comm *comm, uint32_t n_here,
                           struct ts_err *err)
 {
@@ -239,7 +239,7 @@ int ts_gpu_ranks_least(struct ts_gpu *g, uint64_t *x, struct ts_err *err)
     int rc;
     if (g->comm == NULL)
         return 0;
-    for (uint32_t p = 0; p <= g->comm->n; p++) /* no overflow: every process has a member */
+    for (uint32_t p = 0; p <= g->comm->n; p++) /* no overflow: every process has a member (GPU) */
         byte[p] = p * sizeof *all;
     all[g->comm->rank] = *x;
     rc = gather(g, all, byte, err);

@@ -77,7 +77,7 @@ enum {
     TS_GPU_MODELS = 32,
 };
 
-/* The data of a mode, common to all members. */
+/* The data of a mode, common to all members (GPUs). */
 struct ts_gpu_mode {
     const struct ts_disk_shard *shard;
     uint64_t n_shards, n_rows;
@@ -85,15 +85,16 @@ struct ts_gpu_mode {
     /* first_share: for each shard the number of shares before it */
     uint64_t n_shares, *first_share;
     uint64_t first[TS_MAX_TEAM + 1];  /* member i has the shards first[i] .. first[i + 1] - 1 */
-    uint64_t passed[TS_MAX_TEAM + 1]; /* the ranges of members in the last pass */
+    uint64_t passed[TS_MAX_TEAM + 1]; /* the ranges of members (GPUs) in the last pass */
     /* version of the fields below; tables on devices record the version that they were made from */
     uint64_t version;
     unsigned char *keep;    /* for each shard: 1 if it stays on its member's device */
     unsigned char *present; /* for each shard: 1 if it stays, and was already copied */
     /* for each shard: an enum ts_deal, which says whether the feed lends it */
     unsigned char *deal;
-    uint64_t deal_first[TS_MAX_DEVICES + 1]; /* ranges of members of this process, for the feed */
-    /* for each shard that stays: offset of its memory in `kept` of its member */
+    /* ranges of members (GPUs) of this process, for the feed */
+    uint64_t deal_first[TS_MAX_DEVICES + 1];
+    /* for each shard that stays: offset of its memory in `kept` of its member (GPU) */
     uint64_t *place;
     uint32_t *boundary; /* first and last rows of shards, ascending, each once */
     uint64_t n_boundary;
@@ -132,8 +133,8 @@ struct ts_gpu_table {
 
 struct ts_gpu;
 
-/* Device buffers that every member has in the same size. A gather brings new parts of them to all
- * members. */
+/* Device buffers that every member (GPU) has in the same size. A gather brings new parts of them to
+ * all members. */
 enum ts_gpu_buffer {
     TS_GPU_FACTOR, /* the factor of the mode of the pass */
     TS_GPU_PRODUCT,
@@ -236,16 +237,17 @@ struct ts_gpu_member {
     struct ts_gpu_log log;
 };
 
-/* The board: data that members exchange during a pass. A chunk is a part of a member's range. It is
- * published after all its shards were taken and the kernels of the member's own shards were
- * enqueued. Usually the member takes all of them, but members that have no shards left may take
- * some. */
+/* The board: data that members (GPUs) exchange during a pass. A chunk is a part of a member's
+ * range. It is published after all its shards were taken and the kernels of the member's own shards
+ * were enqueued. Usually the member takes all of them, but members that have no shards left may
+ * take some. */
 enum ts_gpu_ready { TS_GPU_NOT_READY, TS_GPU_GETTING_READY, TS_GPU_READY };
 
 struct ts_gpu_board {
-    uint32_t n_chunks;    /* number of chunks of each member */
-    unsigned char *taken; /* for each shard of the largest mode: the member that computes it */
-    /* shards of a chunk that no member has taken yet */
+    uint32_t n_chunks; /* number of chunks of each member (GPU) */
+    /* for each shard of the largest mode: the member (GPU) that computes it */
+    unsigned char *taken;
+    /* shards of a chunk that no member (GPU) has taken yet */
     _Atomic uint64_t left[TS_MAX_TEAM][TS_GPU_CHUNKS];
     _Atomic uint32_t n_published[TS_MAX_TEAM];
     _Atomic int any_stolen;
@@ -254,9 +256,9 @@ struct ts_gpu_board {
     uint64_t n_span[TS_MAX_TEAM];
 };
 
-/* The spans of a model that each member sends in the gathers of a pass: rows and row_inner of its
- * chunks in the order of publishing, then edge rows (partial sums) of shards, then rows of shards
- * that it took from others. */
+/* The spans of a model that each member (GPU) sends in the gathers of a pass: rows and row_inner of
+ * its chunks in the order of publishing, then edge rows (partial sums) of shards, then rows of
+ * shards that it took from others. */
 struct ts_gpu_sent {
     struct ts_exchange_part rows[TS_GPU_CHUNKS + 1][TS_MAX_TEAM];
     struct ts_exchange_part inner[TS_GPU_CHUNKS + 1][TS_MAX_TEAM];
@@ -290,7 +292,8 @@ struct ts_gpu_team {
     struct ts_feed *feed; /* the feed of the job, to which failures are passed; or NULL */
     _Atomic int failed;   /* code of the first failure */
     struct ts_err err;    /* the message of the first failure */
-    _Atomic uint32_t n_waiting, barrier; /* members at the barrier; number of barriers passed */
+    /* members (GPUs) at the barrier; number of barriers passed */
+    _Atomic uint32_t n_waiting, barrier;
 };
 
 struct ts_gpu_cells;
@@ -319,25 +322,28 @@ struct ts_gpu {
 
     uint32_t n_members; /* members of the team, including those of other processes */
     uint32_t first_here, n_here;
-    /* n_members members; those of other processes have only a number and a list of free places for
-     * shards */
+    /* n_members members (GPUs); those of other processes have only a number and a list of free
+     * places for shards */
     struct ts_gpu_member *member;
     struct ts_gpu_card *card; /* description of each GPU; NULL: this process alone */
-    uint32_t *first_of;       /* comm->n + 1 numbers: process p has the members first_of[p] .. */
-    struct ts_comm *comm;     /* NULL: this process alone */
-    /* 1: only a plan, in which members of other processes do not exist and nothing is computed */
+    /* comm->n + 1 numbers: process p has the members (GPUs) first_of[p] .. first_of[p + 1] - 1 */
+    uint32_t *first_of;
+    struct ts_comm *comm; /* NULL: this process alone */
+    /* 1: only a plan, in which members (GPUs) of other processes do not exist and nothing is
+     * computed */
     int is_plan;
     int ended;      /* 1: processes have agreed on a failure and make no more collective calls */
-    char link[200]; /* how rows are sent, for output; "": there is one member */
+    char link[200]; /* how rows are sent, for output; "": there is one member (GPU) */
     struct ts_gpu_team team;
-    struct ts_exchange *exchange; /* NULL: one member */
+    struct ts_exchange *exchange; /* NULL: one member (GPU) */
     struct ts_gpu_board board;
 
     uint64_t slot_bytes;
-    /* size and number of each member's places, for one kept shard each; 0 if there is one member */
+    /* size and number of each member's places, for one kept shard each; 0 if there is one member
+     * (GPU) */
     uint64_t place_bytes, n_places;
     uint64_t store_bytes; /* bytes of all slots and of all places for kept shards */
-    /* for each member of this process: memory that the driver takes */
+    /* for each member (GPU) of this process: memory that the driver takes */
     uint64_t driver_bytes[TS_MAX_TEAM];
     uint32_t n_slots;
 };
@@ -366,7 +372,7 @@ static inline uint32_t ts_gpu_here(const struct ts_gpu_member *me)
     return me->number - me->gpu->first_here;
 }
 
-/* Whether members may compute shards of other members' ranges. */
+/* Whether members (GPUs) may compute shards of other members' ranges. */
 static inline int ts_gpu_helps(const struct ts_gpu *g)
 {
     return g->comm == NULL && !g->is_plan;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Runs the members' threads: jobs on all of them, barriers, and waits that end when another member
- * fails. */
+ * (GPU) fails. */
 #include <cuda_runtime.h>
 #include <sched.h>
 #include <string.h>
@@ -29,8 +29,8 @@ void ts_gpu_team_pause(uint32_t *n)
 
 static void fail_all(struct ts_gpu *g, int rc, const struct ts_err *err);
 
-/* Fails all members if another process has failed. In jobs without a feed, no process waits for
- * others, and each continues to the next collective call. */
+/* Fails all members (GPUs) if another process has failed. In jobs without a feed, no process waits
+ * for others, and each continues to the next collective call. */
 static void look_around(struct ts_gpu *g)
 {
     struct ts_gpu_team *t = &g->team;

@@ -14,11 +14,11 @@
 /* ---- defined in gpu_team.c */
 int ts_gpu_team_open(struct ts_gpu *g, struct ts_err *err);
 void ts_gpu_team_close(struct ts_gpu *g);
-/* Runs the job on every member of this process. feed: the feed from which the job takes shards, or
- * NULL. Returns the first failure, or 0. */
+/* Runs the job on every member (GPU) of this process. feed: the feed from which the job takes
+ * shards, or NULL. Returns the first failure, or 0. */
 int ts_gpu_team_run(struct ts_gpu *g, ts_gpu_job job, void *arg, struct ts_feed *feed,
                     struct ts_err *err);
-/* Waits for all members of this process. Returns 0, or the code of the first failure. */
+/* Waits for all members (GPUs) of this process. Returns 0, or the code of the first failure. */
 int ts_gpu_team_barrier(struct ts_gpu *g, struct ts_err *err);
 /* Waits for an event of the device. Returns early if another member fails. */
 int ts_gpu_team_wait(struct ts_gpu *g, struct ts_gpu_member *me, ts_gpu_event event,
@@ -53,7 +53,7 @@ int ts_gpu_ranks_gather(struct ts_gpu *g, void *array, uint64_t bytes, const uin
  * a pass over it: each process has the shares of its members' ranges. */
 int ts_gpu_ranks_shares(struct ts_gpu *g, uint32_t mode, double *array, uint64_t bytes,
                         struct ts_err *err);
-/* Gathers the times, and the costs of ranges, of all members. */
+/* Gathers the times, and the costs of ranges, of all members (GPUs). */
 int ts_gpu_ranks_times(struct ts_gpu *g, struct ts_backend_times *times, uint64_t *range_ns,
                        struct ts_err *err);
 /* Sets g->link to a text that says how rows are sent. */

@@ -4,7 +4,7 @@
 #include "base/trace.h"
 #include "gpu/pass/gpu_pass.h"
 
-/* Sets the start of each gather to the time at which the last member reached it, since NCCL's
+/* Sets the start of each gather to the time at which the last member (GPU) reached it, since NCCL's
  * kernel only waits before that. */
 static void align_exchanges(struct ts_gpu *g)
 {
@@ -65,8 +65,8 @@ static void add_up(const struct ts_gpu_pass *p, uint64_t total_ns, struct ts_dev
 }
 
 /* Computes the cost of each member's range: the member's time per nonzero, times the nonzeros of
- * its range. A member that helped others has computed more nonzeros than its range has, and one
- * that was helped fewer. A member that computed nothing gets the average cost. */
+ * its range. A member (GPU) that helped others has computed more nonzeros than its range has, and
+ * one that was helped fewer. A member that computed nothing gets the average cost. */
 static void range_times(const struct ts_gpu *g, const struct ts_gpu_pass *pass, uint64_t *ret)
 {
     const unsigned works = 1u << TS_GPU_COPY | 1u << TS_GPU_KERNEL;

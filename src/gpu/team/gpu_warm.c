@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Launches every kernel that a member may need, so that its code is loaded and its memory can be
- * measured. */
+/* Launches every kernel that a member (GPU) may need, so that its code is loaded and its memory can
+ * be measured. */
 #include <cuda_runtime.h>
 #include <stdlib.h>
 
