@@ -65,7 +65,7 @@ struct ts_cpu_shared {
     /* first_lacks: bit m is set if the first rank lacks some rows of mode m; lacks: if this rank
      * does */
     uint32_t first_lacks, lacks;
-    struct ts_trace *trace; /* or NULL */
+    struct ts_trace *trace; /* the trace of the run, which records times; or NULL */
 };
 
 /* A model. The engine has a pointer to it. */

@@ -30,7 +30,7 @@ struct cells {
     const struct ts_weighted *what;
     const struct ts_gemm *gemm;
     uint32_t rank, threads;
-    uint32_t level; /* levels from this one on are the columns of a row of cells */
+    uint32_t level; /* modes from this one on, in the order of the layout, number the columns */
     uint64_t cols;  /* number of cells of a row */
     uint32_t panel; /* columns of a panel */
     double *memory; /* memory of all arrays below */
@@ -44,7 +44,8 @@ struct cells {
     atomic_int failed;   /* 1: the caller's `take` has failed for a partition */
 };
 
-/* Returns the level of the layout at which columns begin. *cols: number of columns. */
+/* Returns the first of the modes, in the order of the layout, that number the columns. *cols:
+ * number of columns. */
 static uint32_t level_of(const struct ts_dense *d, uint64_t *cols)
 {
     uint32_t l = d->array.order - 1;

@@ -10,7 +10,8 @@
 
 #define PART static inline __attribute__((always_inline))
 
-/* most rows of a slab for one thread at a time: their tile stays in the second-level cache */
+/* most rows of a slab that a thread multiplies at a time: a tile of their cells stays in the
+ * second-level cache */
 #define GROUP_ROWS   48u
 #define STRIP_COLS   48u
 #define STRIP_STRIDE (STRIP_COLS + 8u)

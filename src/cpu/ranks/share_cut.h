@@ -22,8 +22,9 @@ void ts_share_cut(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t
  * the shards alone. */
 double ts_share_row_at(const struct ts_mode *mode, uint64_t partition);
 
-/* ts_share_range_of: the partitions of one rank. ts_share_shard_bytes: memory of the shards that it
- * reads, for one mode, or for all modes (-1). */
+/* ts_share_range_of sets begin and end: one rank has the partitions begin .. end - 1.
+ * ts_share_shard_bytes returns the memory of the shards that it reads, for one mode, or for all
+ * modes (-1). */
 void ts_share_range_of(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
                        uint32_t rank, uint64_t *begin, uint64_t *end);
 uint64_t ts_share_shard_bytes(const struct ts_tensor *t, int only_mode, uint32_t n, uint32_t rank);

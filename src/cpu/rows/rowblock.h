@@ -63,7 +63,7 @@ struct ts_rowblock {
 /* Systems S a = m of n rows, which are solved together. If what remains of a diagonal entry of S,
  * after the columns before it, is at most `cut` of the entry, then this entry of a is 0. */
 struct ts_rowsystems {
-    uint32_t n, rank, stride; /* stride: a multiple of 8 */
+    uint32_t n, rank, stride; /* stride: elements between rows of S, a multiple of 8 */
     /* For each row: the upper triangle of S, in rows of `stride`; the number of rows is rank
      * rounded up to TS_ROWBLOCK_SIDE. Each row begins at the multiple of 8 before its diagonal.
      * Zeros beyond rank. */

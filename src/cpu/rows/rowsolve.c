@@ -48,7 +48,7 @@ struct job {
     double *gram;
     int with_inner, with_size;
     const struct ts_fmat *product; /* MTTKRP, for updates that read the old rows; or NULL */
-    const struct ts_rowstep *step; /* or NULL */
+    const struct ts_rowstep *step; /* steps of coordinate descent on columns; or NULL */
     int simple, simplex;
     uint32_t rounds;
     double rho;

@@ -35,7 +35,7 @@
 /* The columns of one model in rows of several models. Each column of the result has the bits that
  * it would have in a matrix of this model alone, whose stride is `stride`. */
 struct ts_kernel_model {
-    uint32_t col, stride; /* col: a multiple of 64 bytes */
+    uint32_t col, stride; /* col: first column of the model, at a multiple of 64 bytes */
 };
 
 /* A run: adjacent vectors of columns that are summed together. */
@@ -54,10 +54,11 @@ struct ts_kernel_job {
     /* number of models whose columns are computed; other columns stay as they are */
     uint32_t n_models;
     const struct ts_kernel_model *model; /* n_models models, sorted by column */
-    /* factor of the mode at level l; table[0] is read only by kernels of cells */
+    /* factor of the mode at level l (0: the mode by which nonzeros are sorted); table[0] is read
+     * only by kernels that compute values of the model */
     const void *table[TS_MAX_ORDER];
     int far[TS_MAX_ORDER];       /* the factor at this level is larger than the caches of a core */
-    void *out;                   /* result: matrix of the mode at level 0 */
+    void *out;                   /* result: matrix of the mode by which nonzeros are sorted */
     float *rest;                 /* for a wide kernel: remainders of `out`; NULL: not needed */
     struct ts_hold_out hold_out; /* nonzeros that count as zeros */
     const uint8_t *level;        /* the mode at each level */
@@ -113,7 +114,7 @@ ts_cells_fn *ts_cells_get(enum ts_isa isa, enum ts_precision precision, uint32_t
  * For a row, with value x of a nonzero, and p the product of the other factors' rows at this
  * nonzero: S = sum of p p', m = sum of x p. */
 struct ts_gram {
-    uint32_t rank, stride; /* stride: that of a factor row, and of a row of S */
+    uint32_t rank, stride; /* stride: elements between rows of factors, and between rows of S */
     double *s;             /* S: upper triangle; entries below the diagonal are not used */
     double *m;
     int more; /* 1: new sums are added to s and m; 0: they overwrite s and m */

@@ -41,7 +41,7 @@ struct ts_pass {
     /* threads + 1: each thread works on one loan, and one is being divided into partitions */
     struct ts_loan *loan;
     struct ts_share *share; /* how several ranks divide the work; NULL: this process alone */
-    struct ts_needs *needs; /* collects the rows that ranks need; or NULL */
+    struct ts_needs *needs; /* records which rows the nonzeros of this rank need; or NULL */
 };
 
 struct ts_pass_run;

@@ -24,7 +24,7 @@
 
 /* How the values of plain (decoded) blocks are stored. */
 enum ts_plain_value {
-    TS_PLAIN_CONST, /* not stored: all are value_base */
+    TS_PLAIN_CONST, /* values are not stored: all are value_base */
     TS_PLAIN_U8,    /* a byte that is added to value_base; all sums are exact in float32 */
     TS_PLAIN_U16,
     TS_PLAIN_F32,
