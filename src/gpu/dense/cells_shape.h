@@ -19,7 +19,7 @@
 
 struct ts_cells_shape {
     const struct ts_dense *dense;
-    uint32_t rank, ld;   /* rank, and elements between rows of tables */
+    uint32_t rank, ld;   /* rank, and elements between rows of tables (products of factor rows) */
     int narrow;          /* cells are float32 on the device */
     uint32_t cell_bytes; /* bytes of a cell on the device */
     uint64_t rows, cols;

@@ -34,7 +34,7 @@ struct ts_exchange_way {
     enum ts_exchange_kind kind;
     int pushes; /* 1: a gather of a rank writes the other ranks' replicas, not its own */
     int blocks; /* 1: gather returns only when the exchange is done */
-    int (*open)(struct ts_exchange *x, struct ts_err *err); /* NULL: nothing to do */
+    int (*open)(struct ts_exchange *x, struct ts_err *err); /* NULL: there is nothing to open */
     void (*close)(struct ts_exchange *x); /* also called when open failed; may be NULL */
     int (*gather)(struct ts_exchange *x, uint32_t rank, void *const base[],
                   const struct ts_exchange_part part[], ts_gpu_stream stream, struct ts_err *err);

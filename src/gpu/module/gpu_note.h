@@ -25,7 +25,7 @@
 /* The versions and sizes that must be the same in the program and in the shared object. */
 struct ts_gpu_note {
     char version[TS_GPU_NOTE_CHARS], abi[TS_GPU_NOTE_CHARS];
-    uint32_t bytes[8]; /* sizes of structs */
+    uint32_t bytes[8]; /* sizes of structs that the program and the shared object share */
 };
 
 #define TS_GPU_NOTE_FILL(version_, abi_)                                            \

@@ -143,7 +143,7 @@ static __device__ inline void solve_some(const ts_gpu_mttkrp &p, const ts_gpu_ob
     const typename WEIGHTS::count count = weights.of(kept, pos);
     const double weight = o.by_count ? count : 1.0, cut = cut_of_few(o);
     double x[2][8], both[4] = { 0, 0, 0, 0 }, s[2][2][2], r[2][2], least[2], y[2], a[8];
-    /* of nonzero 8 u + g, loads columns 4 t .. 4 t + 3 and 16 + 4 t .. 16 + 4 t + 3 */
+    /* loads columns 4 t .. 4 t + 3 and 16 + 4 t .. 16 + 4 t + 3 at nonzero 8 u + g */
 #pragma unroll
     for (uint32_t u = 0; u < 2; u++) {
         const uint32_t q = 8 * u + g, at = spread<LANES>::at(pos + min(q, n - 1));

@@ -49,7 +49,7 @@ template <class T, int C, int NL, class WEIGHTS> struct rows_ahead {
     T y[NL][2][C], value[2];
     uint32_t place[2];
 
-    /* Loads the rows. No position after `last` is read. */
+    /* Loads the factor rows of 8 nonzeros. No position after `last` is read. */
     __device__ inline void load(const char *const (&from)[NL], uint32_t row_bytes,
                                 const warp_memory<T, LANES, NL> &mem, uint32_t pos, uint32_t last)
     {

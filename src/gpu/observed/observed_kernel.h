@@ -44,7 +44,7 @@ struct ts_gpu_observed {
     struct ts_hold_out hold_out;
     /* level of each mode in the mode copy (the nonzeros sorted for one mode) */
     uint8_t level[TS_MAX_ORDER];
-    /* 2 parts (partial sums) for each unit (a warp's nonzeros) of the mode copy; NULL for long rows
+    /* 2 parts (partial sums) for each unit (a warp's nonzeros) of the mode; NULL for long rows
      * (observed_long.h) */
     double *part;
     /* parts (partial sums) of the first and last row of each shard of the mode, or NULL */

@@ -123,7 +123,7 @@ ts_gpu_error ts_gpu_scores_warm(const struct ts_gpu_model *of, struct ts_gpu_mem
                                 const struct ts_gpu_mttkrp *args);
 /* Returns the number of rows for whose sums of residuals a device has memory. */
 uint64_t ts_gpu_scores_rows(const struct ts_gpu *g);
-/* Returns the bytes of host memory that a pass for scores over a mode copy takes. */
+/* Returns the bytes of host memory that a pass for scores over a mode takes. */
 uint64_t ts_gpu_scores_host_bytes(const struct ts_mode *mode, int slices);
 /* Answers a request SCORES (stream/request.h) for one model. */
 int ts_gpu_scores(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,

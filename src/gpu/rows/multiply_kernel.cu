@@ -16,7 +16,7 @@ enum {
     COLUMN_ROWS = 8    /* rows that a thread block adds at once, 32 columns of each */
 };
 
-/* ------------------------------------------------------------------ marks of entries */
+/* ------------------------------------------------------------ marks of entries with phi above 1 */
 
 static __device__ inline bool last_bit(float x)
 {

@@ -63,7 +63,7 @@ struct ts_gpu_steps {
      * over columns up to c of that product times the mode's own column sum; upto[ld]: the total */
     double *closed, *upto;
 
-    /* drawn columns */
+    /* the members below are for drawn columns */
     uint32_t n_columns; /* number of drawn columns, or 0 */
     int from_model;     /* 1: columns are drawn from the model; 0: uniformly */
     int all_columns;    /* 1: no columns are drawn, because all columns of the unfolding are used */
@@ -71,7 +71,7 @@ struct ts_gpu_steps {
     uint64_t seed, draw;
     double *column, *weight; /* the drawn columns (n_columns x ld), and their weights */
 
-    /* drawn cells */
+    /* the members below are for drawn cells */
     int at_cells;
     struct ts_drawn_cells cells;
     double *part; /* 2 TS_STEP_PARTS x ld: sums over parts of a row's cells */

@@ -150,7 +150,8 @@ static __device__ inline block_map map_block(const uint32_t *word, uint32_t n, u
     sizes =
         (n_entries * (desc & 63) + 31) / 32 << 19 | (base_width + n_exc * (8 + (desc >> 6 & 63)));
     set = scan_before<STREAM_LANES>(sizes, lane);
-    above = m.bitmap_word + 8 * __popc(m.bitmaps); /* from here on: first word of the streams */
+    /* from here on `above` is the first word of the streams */
+    above = m.bitmap_word + 8 * __popc(m.bitmaps);
     m.side = word + above + (__shfl_sync(ALL_LANES, set + sizes, STREAM_LANES - 1) >> 19);
     before += set & 0x7ffff;
     if (lane < n_streams) {

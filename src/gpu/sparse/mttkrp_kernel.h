@@ -54,13 +54,13 @@ struct ts_gpu_mttkrp {
     uint32_t n_shares;     /* number of shares (thread blocks) of all shards of the launch */
     uint32_t share_blocks; /* packed blocks of nonzeros in a share (ts_mttkrp_share_blocks) */
     uint32_t n_levels;     /* number of levels below the row: order - 1 */
-    uint32_t value_kind;   /* enum ts_value_kind */
+    uint32_t value_kind;   /* how values are stored: enum ts_value_kind */
     uint32_t n_codes;      /* number of codes that a nonzero has, as ts_header_codes returns it */
     /* 1: the second code is the weight of a cell, which kernels of observed cells use */
     uint32_t weights;
     double value_base;
     const double *dict;                   /* the dictionary of values, for TS_VALUE_DICT */
-    const void *factor[TS_MAX_ORDER - 1]; /* factors of the modes at levels 1, 2, ... */
+    const void *factor[TS_MAX_ORDER - 1]; /* factors of the other modes, by level: 1, 2, ... */
     void *out;                            /* n_rows x ld */
     /* partial sums of the first and the last row of each share: (2 x shares of the mode) x ld */
     void *edge;

@@ -38,9 +38,9 @@ struct ts_gpu_scores {
     int logs;                     /* 1: compute logs and others */
     struct ts_score_share *share; /* sums of each share (one thread block's nonzeros) of the mode */
     struct ts_score_sums *slice;  /* sums of each row; if NULL, `part` is NULL as well */
-    /* 2 partial sums for each unit (a warp's nonzeros) of the mode copy: those of its first and
-     * last row. args->edge_row gets their row numbers, or UINT32_MAX for a partial sum that does
-     * not exist. */
+    /* 2 partial sums for each unit (a warp's nonzeros) of the mode: those of its first and last
+     * row. args->edge_row gets their row numbers, or UINT32_MAX for a partial sum that does not
+     * exist. */
     struct ts_score_sums *part;
 };
 

@@ -33,7 +33,7 @@ template <bool HELD> struct weigh_visitor {
     typedef ts_gpu_weigh wanted;
     typedef judgement<HELD> sums;
     typedef no_weights weights;
-    typedef weigh_visitor<true> wide; /* serves both values of HELD */
+    typedef weigh_visitor<true> wide; /* the visitor for long rows serves both values of HELD */
     static constexpr bool ROWS = true, SIGNS = false, APART = false;
     static constexpr walk_marks MARKS = HELD ? MARK_HELD : MARK_NONE;
 

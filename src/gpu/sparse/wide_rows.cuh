@@ -117,8 +117,8 @@ static __device__ inline void sum_pieces(const ts_gpu_mttkrp &p, const lane_plac
     }
 }
 
-/* Stores the sums of the first and the last row of a share. All threads of the thread block call,
- * once its warps are done. */
+/* Stores the sums of the first and the last row of a share (one thread block's nonzeros). All
+ * threads of the thread block call, once its warps are done. */
 template <class T>
 static __device__ inline void
 end_pieces(const ts_gpu_mttkrp &p, const ts_gpu_shard &shard, uint32_t share,

@@ -147,7 +147,7 @@ enum ts_gpu_buffer {
 
 /* The memory of a model on a device, whose size depends on the rank. */
 struct ts_gpu_replica {
-    char *factor[TS_MAX_ORDER]; /* n_rows x ld */
+    char *factor[TS_MAX_ORDER]; /* the factor of each mode, n_rows x ld */
     double *product;            /* products of the last mode in float64, n_rows x ld; or NULL */
     /* weighted products of models of counts (multiply_kernel.h), as many rows as `apart`; or
      * NULL */

@@ -13,10 +13,11 @@
 /* A check whether work has ended takes a microsecond or two; a sleep of 20 microseconds lasts 70.
  * So a wait spends its first tens of milliseconds checking, and yields the core between checks.
  * Most passes end within that time; waits for a disk do not, and sleep. */
-#define LOOKS           20000
-#define SLEEP_NS        20000
-#define POLL_NS         1000000 /* time between polls for failures of other processes */
-#define LOOKS_PER_CHECK 64      /* NCCL is asked for failures less often, as that takes a lock */
+#define LOOKS    20000
+#define SLEEP_NS 20000
+#define POLL_NS  1000000 /* time between polls for failures of other processes */
+/* NCCL is asked for failures once in so many checks, as that takes a lock */
+#define LOOKS_PER_CHECK 64
 
 void ts_gpu_team_pause(uint32_t *n)
 {
