@@ -121,7 +121,7 @@ static int open_work(const struct ts_backend_conf *conf, struct ts_cpu_shared *s
     const struct ts_tensor *t = conf->tensor;
     const uint32_t columns = ts_cpu_conf_of_all(conf).rank;
     int rc = open_all(conf, s, err);
-    /* lends the decoded blocks, for passes that the first model takes no part in */
+    /* lends the first model's store of decoded blocks, for passes without the first model */
     if (rc == 0 && plain != NULL)
         ts_pass_lend_plain(s->pass, plain);
     if (rc == 0 && ts_cpu_multiplies(conf))

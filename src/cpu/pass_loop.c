@@ -42,7 +42,8 @@ static void renew(struct ts_pass_loop *l)
 {
     struct ts_loan *loan = l->loan;
     uint64_t first;
-    /* at least one of the threads + 1 loans is free, because each other thread holds at most one */
+    /* at least one of the threads + 1 loans (lent shards) is free, because each other thread holds
+     * at most one */
     while (atomic_load(&loan->left) > 0)
         loan++;
     borrow(l, loan);
@@ -58,7 +59,8 @@ static void renew(struct ts_pass_loop *l)
     l->newest = loan;
 }
 
-/* Returns the loan of the thread's next partition, and sets *ret to its number. NULL at the end. */
+/* Returns the loan (lent shard) of the thread's next partition, and sets *ret to its number. NULL
+ * at the end. */
 static struct ts_loan *take_partition(struct ts_pass_loop *l, uint32_t *ret)
 {
     const uint64_t begin = ts_clock_ns();
@@ -84,7 +86,8 @@ static void visit_partitions(struct ts_pass_loop *l)
         end_early(l, l->start(l->ctx, &err), &err);
     while ((loan = take_partition(l, &k)) != NULL) {
         end_early(l, l->partition(l->ctx, &loan->view, k, &err), &err);
-        /* copied, because another thread may reuse the loan as soon as it is finished */
+        /* a copy, because another thread may reuse the loan (the lent shard) once all its
+         * partitions are done */
         const struct ts_shard_view view = loan->view;
         if (atomic_fetch_sub(&loan->left, 1) == 1)
             give_back(l, &view);

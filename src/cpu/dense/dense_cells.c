@@ -40,7 +40,7 @@ struct cells {
     /* threads x rank: the product of the factor rows of a row of cells (k of dense_cells.h) */
     double *row;
     uint64_t done;       /* number of partitions in earlier slabs */
-    struct block *block; /* one for each thread */
+    struct block *block; /* for each thread: the cells that it has evaluated */
     atomic_int failed;   /* 1: the caller's `take` has failed for a partition */
 };
 

@@ -81,7 +81,7 @@ struct grid_walk {
     uint64_t behind[TS_DENSE_MAX_ORDER];
 };
 
-/* Moves to row q of the grid, from column col on. */
+/* Moves *w to row q of the grid (all combinations of indices of some modes), from column col on. */
 PART void walk_from(const struct ts_dense_product *p, const struct ts_dense_grid *g, uint64_t q,
                     uint32_t col, struct grid_walk *w)
 {

@@ -14,7 +14,8 @@
 #define WORD 64u
 /* cost of packing a byte with one thread, relative to sending it */
 #define THREAD_PACKS (10.0 / 6)
-#define LEAST_PACKS  0.25 /* least cost of packing a byte, with any number of threads */
+/* least cost of packing a byte with any number of threads, relative to sending it */
+#define LEAST_PACKS  0.25
 #define SHIFTED_ROWS 512u /* rows that a group of rows may add to those that a rank has */
 /* most bytes of packed rows that are sent to one rank at a time */
 #define STAGE_BYTES (UINT64_C(1) << 20)

@@ -64,8 +64,8 @@ void ts_needs_walked(struct ts_needs *n, uint32_t mode);
 int ts_needs_send(struct ts_needs *n, uint32_t mode, struct ts_fmat *f, const uint64_t *row,
                   int *some, struct ts_err *err);
 
-/* For a mode of which some rank lacks rows: a bit for each row that this rank receives, in n_words
- * words. */
+/* For a mode of which some rank lacks rows. Returns n_words words with a bit for each row of the
+ * mode, which is 1 if this rank receives the row. */
 const uint64_t *ts_needs_got(const struct ts_needs *n, uint32_t mode, uint64_t *n_words);
 
 #endif

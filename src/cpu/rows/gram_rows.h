@@ -36,7 +36,7 @@ uint64_t ts_gram_rows_bytes(uint64_t partitions, uint32_t rank, enum ts_precisio
 void ts_gram_rows_begin(struct ts_gram_rows *g, const struct ts_row_update *update,
                         const uint8_t *level, int weights, struct ts_fmat *out);
 
-/* Sums the rows of a partition, number `at` of the mode copy, and solves for those that end in
+/* Sums the rows of a partition, which is number `at` of its mode, and solves for those that end in
  * it. */
 void ts_gram_rows_take(struct ts_gram_rows *g, uint32_t thread, const struct ts_kernel_job *job,
                        const struct ts_kernel_input *in, struct ts_kernel_scratch *scratch,

@@ -57,7 +57,7 @@ struct ts_gram_rows {
     /* number of float64 for a part, the sums of a row in a partition: S packed, m, the count */
     uint64_t part;
     struct ts_gram_thread *thread;
-    double *parts; /* for each partition: the parts of its first and of its last row */
+    double *parts; /* for each partition: the parts (partial sums) of its first and last row */
     uint64_t parts_bytes;
     struct ts_kernel_edge *edge; /* for each partition: its first and last row */
     /* for each partition: penalty of the rows between its first and last; at the end, of all rows

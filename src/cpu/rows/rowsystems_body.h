@@ -96,7 +96,7 @@ static void turn_systems(const struct ts_rowsystems *x, uint32_t first, uint32_t
 
 /* Computes U in rows before .. before + SIDE - 1 of the panel `right`, for WIDE columns from c on.
  * left: the panel whose diagonal tile is in these rows. */
-#define WIDE (TS_LANES == 8 ? 4 : 2) /* columns for which there are enough registers */
+#define WIDE (TS_LANES == 8 ? 4 : 2) /* columns of U computed at a time, limited by registers */
 static inline __attribute__((always_inline)) void factor_tile(const vec *left, vec *right,
                                                               uint32_t before, uint32_t c)
 {

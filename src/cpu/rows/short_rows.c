@@ -36,7 +36,7 @@ static uint64_t k_size(uint32_t rank)
     return tiles(sides_of(most_of(rank))) * TS_GRAM_TILE;
 }
 
-/* Returns the number of float64 for the values of a row. */
+/* Returns the number of float64 for the values of a row's nonzeros. */
 static uint64_t m_size(uint32_t rank)
 {
     return (most_of(rank) + LINE - 1) / LINE * LINE;

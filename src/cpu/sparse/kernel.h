@@ -61,7 +61,7 @@ struct ts_kernel_job {
     void *out;                   /* result: matrix of the mode by which nonzeros are sorted */
     float *rest;                 /* for a wide kernel: remainders of `out`; NULL: not needed */
     struct ts_hold_out hold_out; /* nonzeros that count as zeros */
-    const uint8_t *level;        /* the mode at each level */
+    const uint8_t *level;        /* the mode at each level; level 0 is the mode of `out` */
 };
 
 /* Memory of a thread for kernels. */

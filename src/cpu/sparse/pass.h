@@ -50,7 +50,8 @@ struct ts_pass_model {
     struct ts_fmat *out; /* gets the MTTKRP, and its remainders if it has a `rest` */
     /* precision of products and sums: that of the factors, or float64 in the last mode */
     enum ts_precision summed;
-    const struct ts_row_update *update; /* a thread calls its `ready` during the pass; or NULL */
+    /* the update whose `ready` a thread calls during the pass; or NULL */
+    const struct ts_row_update *update;
 };
 
 /* Sets the nonzeros that later products treat as zeros. */

@@ -22,7 +22,7 @@ typedef _Atomic(const char *) place;
 struct ts_plain {
     const struct ts_tensor *tensor;
     char *memory;
-    uint64_t bytes;           /* bytes for blocks, without the slack after the last one */
+    uint64_t bytes;           /* bytes for decoded blocks, without the slack after the last one */
     _Atomic uint64_t used;    /* bytes in use; above `bytes`: the store is full */
     place *of[TS_MAX_ORDER];  /* for each mode: address of each partition's blocks; or NULL */
     int passed[TS_MAX_ORDER]; /* 1: a pass over the mode has begun */
