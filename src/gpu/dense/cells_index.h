@@ -136,7 +136,7 @@ TS_CELLS_HD void ts_cells_pair(uint32_t rank, uint32_t pair, uint32_t *r, uint32
     *s = low + (uint32_t)(pair - ts_cells_pair_row(rank, low));
 }
 
-/* ---- tiles in shared memory ----
+/* ---- tiles of cells in shared memory ----
  *
  * Lane L of a warp is at (g, t) = (L / 4, L % 4). A product on tensor cores has a left operand of
  * 16 x 8, of which the lane supplies the elements (g, t), (g + 8, t), (g, t + 4) and (g + 8, t +

@@ -74,7 +74,7 @@ struct counts {
     }
 };
 
-/* ------------------------------------------------------------------ products
+/* ------------------------------------------------------------------ products Y = X B and W = X' K
  *
  * GAPS: cells may be unknown. Then the right operand is zero where a tile extends beyond the cells,
  * or rows extend beyond a step.

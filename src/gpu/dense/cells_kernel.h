@@ -164,7 +164,7 @@ ts_gpu_error ts_cells_finish(const struct ts_cells_target *t, const double *acc,
 ts_gpu_error ts_cells_part(const struct ts_cells_target *t, const double *acc, uint64_t first,
                            uint64_t size, double *part, ts_gpu_stream stream);
 
-/* ---- unknown cells ---- */
+/* ---- dense tensors with unknown cells ---- */
 
 /* out(i, k) := the product of the two entries of row i of a factor that pair first + k selects
  * (ts_cells_pair), for k < n, and 0 for k from n to ld - 1. The pair after the last one gives 1,

@@ -357,7 +357,7 @@ const char *ts_exchange_note(const struct ts_exchange *x)
     return x->note[0] == '\0' ? NULL : x->note;
 }
 
-/* ---- gathers ---- */
+/* ---- gathers by any way ---- */
 
 int ts_exchange_gather(struct ts_exchange *x, uint32_t rank, void *const base[],
                        const struct ts_exchange_part part[], ts_gpu_stream stream,

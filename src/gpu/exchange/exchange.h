@@ -77,8 +77,8 @@ int ts_exchange_new(const int *device, uint32_t n, enum ts_exchange_kind kind,
                     const volatile sig_atomic_t *stop, struct ts_exchange **ret,
                     struct ts_err *err);
 
-/* An exchange among ranks of several processes. All of them must call this without a failure, and
- * all get the same result. */
+/* The arguments of ts_exchange_new_among, for an exchange among ranks of several processes. All of
+ * them must call it, so none may have failed before, and all get the same result. */
 struct ts_exchange_conf {
     const int *device; /* devices of the ranks of this process */
     enum ts_exchange_kind kind;

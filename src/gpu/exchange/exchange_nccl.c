@@ -119,7 +119,7 @@ static int fail(struct ts_err *err, ncclComm_t comm, ncclResult_t r, const char 
     return TS_ECUDA;
 }
 
-/* ---- communicators ---- */
+/* ---- NCCL communicators of the ranks ---- */
 
 struct way {
     pthread_mutex_t aborting, *lock; /* lock[rank] is held while comm[rank] is used */
@@ -359,7 +359,7 @@ static int nccl_open(struct ts_exchange *x, struct ts_err *err)
     return rc;
 }
 
-/* ---- gathers ---- */
+/* ---- gathers around the ring ---- */
 
 /* Fails with an error after ranks were connected. With several processes, another one may be the
  * cause. */

@@ -14,7 +14,7 @@
 /* Most nonzeros of a row that solve_some takes, if the row has more columns. */
 enum { SOME = 16 };
 
-/* ------------------------------------------------------------------ short rows together */
+/* ---------------------------------------------------- rows of up to 8 nonzeros, several at once */
 
 /* Returns the number of the i-th set bit of 8 bits, or 7 if fewer are set. */
 static __device__ inline uint32_t last_of(uint32_t bits, uint32_t i)
@@ -128,7 +128,7 @@ solve_short(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const warp_memory<
     __syncwarp();
 }
 
-/* ------------------------------------------------------------------ rows of some nonzeros */
+/* -------------------------------------------------------- rows of up to 16 nonzeros, one by one */
 
 /* Solves for `row`, whose nonzeros are exactly the n from position pos on, with SHORT < n <= SOME.
  * Its system has 16 unknowns y, which takes less time than one of 32 columns. */

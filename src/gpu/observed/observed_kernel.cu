@@ -197,7 +197,7 @@ add_nonzeros(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, NL> &mem, const
     }
 }
 
-/* ------------------------------------------------------------------ the nonzeros of a unit */
+/* ------------------------------------------------------------------ a unit (a warp's nonzeros) */
 
 /* The position of a warp in its unit (its range of nonzeros), and the sums of the current row. */
 template <int C, class COUNT> struct unit_rows {
@@ -462,7 +462,7 @@ __global__ void __launch_bounds__(32)
     fold_row<T, C>(p, o, own, ends, rows, blockIdx.x, NULL, threadIdx.x);
 }
 
-/* ------------------------------------------------------------------ launches */
+/* ------------------------------------------------------------------ launches of kernels */
 
 uint32_t ts_observed_most(enum ts_precision precision)
 {

@@ -22,7 +22,7 @@
 #include "gpu/observed/long_system.cuh"
 #include "gpu/observed/observed_stages.cuh"
 
-/* ------------------------------------------------------------------ one row */
+/* ------------------------------------------------------------------ solution of one row */
 
 /* Stores the solution w.a as the row, or zeros if no nonzero counts. All threads call. */
 template <class T>
@@ -218,7 +218,7 @@ static __device__ inline void end_long(const ts_gpu_mttkrp &p, const ts_gpu_obse
     r = { 0, false, 0 };
 }
 
-/* ------------------------------------------------------------------ rows of a share */
+/* --------------------------------------------------------------- rows of a thread block's share */
 
 /* Returns the part of o.ends (partial sums) for the first or the last row of a shard; NULL for
  * other rows. */
@@ -352,7 +352,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     give_place_back(o, place);
 }
 
-/* ------------------------------------------------------------------ launches */
+/* ------------------------------------------------------------------ launches of kernels */
 
 uint64_t ts_observed_long_bytes(uint32_t ld)
 {

@@ -44,7 +44,7 @@ template <int C> struct own_memory {
     }
 };
 
-/* ------------------------------------------------------------------ one row */
+/* ------------------------------------------------------------------ solution of one row */
 
 /* Solves for a row from its sums: the Gram matrix S in own.s, entry `lane` of the right side m, and
  * the count of nonzeros. */

@@ -137,7 +137,7 @@ static __device__ inline void pack_wide(const wide_memory &w, uint32_t rank, dou
     __syncthreads();
 }
 
-/* ------------------------------------------------------------------ rows of a share */
+/* --------------------------------------------------------------- rows of a thread block's share */
 
 /* out(i, :) = the row a that solves (S + l2 I) a = m (S: its Gram matrix), for each row inside a
  * share
@@ -291,7 +291,7 @@ __global__ void __launch_bounds__(32 * MOST_WARPS, 1)
     fold_wide_row<T>(p, o, w, ends, rows, blockIdx.x, NULL);
 }
 
-/* ------------------------------------------------------------------ launches */
+/* ------------------------------------------------------------------ launches of kernels */
 
 /* Returns the highest rank for which the Gram matrix of a row fits in shared memory. In float64 the
  * limit is lower, for the kernel that sums the errors of the model (errors_kernel.h). */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* observed_wide.h - the functions of observed_kernel.h for rows of more than 32 columns, where a
- * thread block takes a share as one unit.
+ * thread block takes a share (its range of nonzeros) as one unit.
  *
  *   owner, units, threads, errors as in observed_kernel.h
  */

@@ -146,7 +146,7 @@ static int end_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct
     return e == cudaSuccess ? 0 : fail(err, e);
 }
 
-/* ---- the request */
+/* ---- answering a request */
 
 static int any_spans(const struct ts_gpu_mode *m)
 {

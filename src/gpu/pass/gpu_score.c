@@ -156,7 +156,7 @@ static int fetch_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
     return e == cudaSuccess ? 0 : fail(err, e);
 }
 
-/* ---- the request */
+/* ---- answering a request */
 
 uint64_t ts_gpu_scores_rows(const struct ts_gpu *g)
 {

@@ -488,8 +488,8 @@ static __global__ void __launch_bounds__(32 * WARPS, WARPS == 4 ? 4 : 2)
 /* ------------------------------------------------------------------ sums of rows that do not
  * change */
 
-/* Computes the sums `inner` and `size` of rows that do not change: each warp those of a unit (32
- * rows), whose elements are contiguous. */
+/* Computes the sums `inner` and `size` (struct ts_row_sums) of rows that do not change: each warp
+ * those of a unit (32 rows), whose elements are contiguous. */
 template <class T, class A>
 static __global__ void __launch_bounds__(32 * KEEP_WARPS) keep_rows(const struct ts_descend d)
 {
@@ -517,7 +517,7 @@ static __global__ void __launch_bounds__(32 * KEEP_WARPS) keep_rows(const struct
     }
 }
 
-/* ------------------------------------------------------------------ launches */
+/* ------------------------------------------------------------------ launches of kernels */
 
 static uint32_t least(uint64_t a, uint64_t b)
 {

@@ -187,7 +187,7 @@ template <class T> static __global__ void end_rows(const struct ts_gpu_rows r, c
     }
 }
 
-/* ------------------------------------------------------------------ launches */
+/* ------------------------------------------------------------------ launches of kernels */
 
 static unsigned blocks_for(uint64_t n)
 {

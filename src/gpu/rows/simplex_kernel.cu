@@ -316,7 +316,7 @@ static __global__ void __launch_bounds__(32 * WIDE_WARPS, 2)
     }
 }
 
-/* ------------------------------------------------------------------ launches */
+/* ------------------------------------------------------------------ launches of kernels */
 
 static uint32_t least(uint64_t a, uint64_t b)
 {

@@ -38,7 +38,7 @@ static __device__ inline double sum_of_lanes(double x)
     return x;
 }
 
-/* ------------------------------------------------------------------ column sums */
+/* ------------------------------------------------------------------ column sums of factors */
 
 /* sum(g, c) := sum of column c of the factor over the rows of group g. Each thread computes one
  * sum. */

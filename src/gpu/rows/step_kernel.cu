@@ -429,7 +429,7 @@ static __global__ void get_gradient(const __grid_constant__ ts_gpu_steps s, uint
         to[i] = ((const T *)s.gradient)[(first + i / s.rank) * s.ld + i % s.rank];
 }
 
-/* ------------------------------------------------------------------ launches */
+/* ------------------------------------------------------------------ launches of kernels */
 
 static unsigned blocks_for(uint64_t n, unsigned each)
 {

@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(32 * WARPS, HELD_CTAS)
     walk.template end_rows<S>();
 }
 
-/* ------------------------------------------------------------------ launching */
+/* ------------------------------------------------------------------ launches of kernels */
 
 template <class T, class S, int NL, int U>
 static cudaError_t launch_rank(const struct ts_gpu_mttkrp *args, const struct ts_gpu_held *held,

@@ -353,7 +353,7 @@ template <class V, class T, int LPR, int NL, int U, bool SUM> struct model_walk 
     }
 };
 
-/* ------------------------------------------------------------------ nonzeros of a share */
+/* ------------------------------------------------------------------ nonzeros of a thread block */
 
 /* Adds the sums of a thread block's lanes and warps, and stores them for its share. */
 template <class V, class T, int LPR, int NL>
@@ -431,7 +431,7 @@ __global__ void __launch_bounds__(32 * WARPS, MODEL_CTAS)
         end_pieces(p, walk.shard, walk.share, walk.at, walk.mem, pieces, walk.blocks, walk.rows);
 }
 
-/* ------------------------------------------------------------------ launches */
+/* ------------------------------------------------------------------ launches of kernels */
 
 template <class V, class T, int NL, int U, bool SUM>
 static inline cudaError_t visit_shares(const struct ts_gpu_mttkrp *args,

@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(32 * WARPS, CTAS)
     }
 }
 
-/* ------------------------------------------------------------------ launching */
+/* ------------------------------------------------------------------ launches of kernels */
 
 template <class T, class S, int LPR, int NL, int U, bool MANY = false>
 static cudaError_t launch(const struct ts_gpu_mttkrp *args, cudaStream_t stream)

@@ -140,7 +140,7 @@ static __device__ inline void tell_block(const share_walk<T, LPR, NL> &walk, con
     });
 }
 
-/* ------------------------------------------------------------------ a block's sums */
+/* ---------------------------------------------------------------- sums over a block of nonzeros */
 
 /* Calls f for the lane's nonzeros, 8 lane .. 8 lane + 7, of a block of n nonzeros. */
 template <class T, int LPR, class F>
@@ -223,7 +223,7 @@ static __device__ inline void add_slices(const ts_gpu_scores &s, ts_score_sums *
     unit.open = sum;
 }
 
-/* ------------------------------------------------------------------ nonzeros of a share */
+/* ------------------------------------------------------------------ nonzeros of a thread block */
 
 /* s.share[k] := the sums over the nonzeros of share k; if s.slice is not NULL, also the sums of
  * each row.
@@ -279,7 +279,7 @@ __global__ void __launch_bounds__(32 * WARPS, SCORE_CTAS)
         s.share[walk.number()] = sum;
 }
 
-/* ------------------------------------------------------------------ launches */
+/* ------------------------------------------------------------------ launches of kernels */
 
 template <class T, int LPR, int NL, int U, bool WIDE>
 static cudaError_t launch(const struct ts_gpu_mttkrp *args, const struct ts_gpu_scores *what,

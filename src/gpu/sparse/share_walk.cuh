@@ -148,7 +148,7 @@ template <class T, int LPR, int NL> struct share_walk {
     }
 };
 
-/* ------------------------------------------------------------------ launches */
+/* ------------------------------------------------------------------ launches of kernels */
 
 /* Launches a kernel of WARPS warps with `bytes` of dynamic shared memory. Kernels also have some
  * hundred bytes of static shared memory. */

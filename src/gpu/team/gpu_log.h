@@ -70,8 +70,9 @@ void ts_gpu_log_close(struct ts_gpu_log *log);
 /* Clears the log. To be called when the device's streams are idle, except for prefetch copies. */
 ts_gpu_error ts_gpu_log_begin(struct ts_gpu_log *log, ts_gpu_stream stream);
 
-/* Whether there is room for the marks of a shard: 1, or 0 while too much marked work is running,
- * when the caller must try again. At 0 the device is hundreds of shards behind the host. */
+/* Whether there is room for the marks (timings) of a shard's work: 1, or 0 while too much timed
+ * work is running. At 0 the caller must try again. The device is then hundreds of shards behind the
+ * host. */
 int ts_gpu_log_room(struct ts_gpu_log *log);
 
 /* Checks one mark (timed piece of work), and returns 1 if its work has ended, otherwise 0. A thread
