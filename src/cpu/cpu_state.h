@@ -142,9 +142,9 @@ void ts_cpu_deal(void *be, struct ts_feed_deal *ret);
  * it changes, and after all ranks have read it. */
 int ts_cpu_settle(struct ts_cpu_shared *s, const struct ts_fmat *f, struct ts_err *err);
 int ts_cpu_settle_put(struct ts_cpu_shared *s, struct ts_err *err);
-/* Sends the rows of a mode from the ranks whose passes computed them to the ranks that own the
- * groups of these rows. Later, the backend's `solve` or `gram` sends all rows, or those that are
- * needed, to all ranks. */
+/* Sends the rows of a mode from the ranks whose passes computed them to the ranks that update these
+ * rows. Later, the backend's `solve` or `gram` sends all rows, or those that are needed, to all
+ * ranks. */
 int ts_cpu_deal_rows(struct ts_cpu *c, uint32_t mode, struct ts_fmat *rows, int some,
                      struct ts_backend_times *times, struct ts_err *err);
 struct ts_exchanged ts_cpu_exchanged(void *be);

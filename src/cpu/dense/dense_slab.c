@@ -70,7 +70,7 @@ static int takes_all(const struct ts_dense_product *p)
 #define EACH_COL(i, n) TS_EACH(i, n)
 #endif
 
-/* ---- row products of factors ---- */
+/* ---- products of factor rows ---- */
 
 /* A position in a grid (all combinations of indices of some modes): for each mode, the address of
  * its factor row and the number of rows that follow. A grid without modes has a row product of

@@ -182,7 +182,7 @@ static void look(const struct ts_dense_unknown *u, const struct slab *s, uint64_
     }
 }
 
-/* ---- listing cells ---- */
+/* ---- listing unknown or known cells ---- */
 
 /* ret := the unknown cells among n cells from `at` on. Returns their number. */
 static uint32_t unknown_of(const uint64_t *bits, uint64_t at, uint32_t n, uint32_t *ret)

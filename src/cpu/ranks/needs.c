@@ -453,7 +453,7 @@ static int decide(struct ts_needs *n, struct lists *l, const uint64_t *row, stru
     return 0;
 }
 
-/* ---- sending rows ---- */
+/* ---- sending needed rows ---- */
 
 /* Sets ret to the next rows of a list, at most n of them. `first` is the number of the first word,
  * and *at the position of the next bit. Returns the number of rows. */

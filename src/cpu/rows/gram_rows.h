@@ -53,9 +53,9 @@ double ts_gram_rows_solve(struct ts_gram_rows *g, uint32_t thread, uint32_t row,
  * in struct ts_row_sums. */
 void ts_gram_rows_end(struct ts_gram_rows *g, uint64_t n, double *size);
 
-/* Like ts_gram_rows_end, with several ranks. rc: whether this rank has done its partitions of the
- * mode, or its failure. Afterwards each rank has the rows of ts_share_rows. *exchange_ns: time
- * spent waiting for other ranks. */
+/* Like ts_gram_rows_end, with several ranks. rc: 0 if this rank has done its partitions of the
+ * mode, otherwise its failure. Afterwards each rank has the rows of ts_share_rows. *exchange_ns:
+ * time spent waiting for other ranks. */
 int ts_gram_rows_end_shared(struct ts_gram_rows *g, struct ts_share *share, uint32_t mode, int rc,
                             double *size, uint64_t *exchange_ns, struct ts_err *err);
 

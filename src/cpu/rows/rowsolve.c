@@ -282,8 +282,8 @@ static uint64_t group_of(const struct layout *l, uint64_t block)
     return g;
 }
 
-/* Solves part `me` of n equal parts of the blocks. Solves the group that the next thread continues
- * first, and the group that the thread before has begun last. */
+/* Solves part `me` of n equal parts of all blocks of rows. Solves the group that the next thread
+ * continues first, and the group that the thread before has begun last. */
 static void solve_part(const struct job *j, uint32_t me, uint64_t n)
 {
     const uint64_t first = group_begin(&j->l, j->begin), all = group_begin(&j->l, j->end) - first;

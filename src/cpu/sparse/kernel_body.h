@@ -55,7 +55,8 @@ struct NAME(operand) {
 };
 
 /* All operands of a product. Most members are constants after inlining: the number of matrices for
- * tensors of up to 5 modes, whether any is far, the strides of narrow rows. */
+ * tensors of up to 5 modes, whether any is far (larger than the caches), the strides of narrow
+ * rows. */
 struct NAME(operands) {
     const struct NAME(operand) * of;
     uint32_t n;
