@@ -378,8 +378,7 @@ static int move_columns(struct ts_share *s, const struct columns *c, uint32_t n,
     return s->comm->ops->move(s->comm, c->first, bytes, n, err);
 }
 
-/* Makes the first n transfers of s->move for a matrix and for its remainders (`rest`), which ranks
- * never share. */
+/* Makes the first n transfers for a matrix and its remainders (`rest`), which ranks never share. */
 static int move_matrix(struct ts_share *s, struct ts_fmat *f, uint32_t n, struct ts_err *err)
 {
     struct columns c = columns_of_rest(f);
