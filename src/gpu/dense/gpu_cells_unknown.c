@@ -78,7 +78,8 @@ int ts_gpu_cells_pairs_new(struct ts_gpu *g, struct ts_err *err)
     const uint32_t columns = columns_of(g->model[0].rank);
     choose_units(c);
     if (!g->observes || g->model[0].rank > ts_observed_most(g->precision))
-        /* models of observed cells are not supported here, so memory is only estimated */
+        /* the run has no models of observed cells, or does not support their rank and only
+         * estimates memory */
         return 0;
     pairs = c->pairs = calloc(1, sizeof *pairs);
     if (pairs == NULL)

@@ -42,7 +42,7 @@ struct ts_gpu_note_section {
     uint32_t owner_bytes, note_bytes, type;
     char owner[sizeof TS_GPU_NOTE_OWNER];
     struct ts_gpu_note note;
-    uint32_t loaded[2]; /* a hash of the loaded bytes, lower half first */
+    uint32_t loaded[2]; /* a hash of the loaded bytes of the shared object, lower half first */
 };
 
 _Static_assert(sizeof TS_GPU_NOTE_OWNER % 4 == 0, "notes begin at multiples of 4");

@@ -23,7 +23,7 @@ struct ts_gpu_request {
     /* the requests, one for each model; `be` is a struct ts_gpu_model */
     const struct ts_request *of;
     int multiplies; /* for TS_REQUEST_MULTIPLY, 1 if this pass multiplies rows in rounds */
-    /* for TS_REQUEST_MULTIPLY, 1 if rows are evaluated after their rounds, where asked for */
+    /* for TS_REQUEST_MULTIPLY, 1 if models that ask for it are evaluated after their rounds */
     int judges;
 };
 

@@ -300,7 +300,7 @@ uint32_t ts_dense_most(int device)
     int most = 0;
     if (cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) !=
         cudaSuccess)
-        return ld; /* on an error, which the next CUDA call reports */
+        return ld; /* ld is returned on an error, which the next CUDA call reports */
     while (ld > 0 && wide_bytes<double, true>(8, ld) > (uint64_t)most)
         ld -= 16;
     return ld;

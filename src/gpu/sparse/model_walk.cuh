@@ -139,7 +139,8 @@ held_of_lane(const WANTED &what, const share_walk<T, LPR, NL> &walk, const walke
  * group_sum. The lane gets the sums of nonzeros first .. first + N - 1, in ret. In groups of more
  * than 8 lanes, several lanes get the same nonzero. */
 template <int LPR> struct shares_of_eight {
-    static constexpr int N = LPR < 8 ? 8 / LPR : 1, same = LPR > 8 ? LPR / 8 : 1; /* lanes */
+    /* N: nonzeros whose sums a lane gets; same: lanes that get the same nonzero */
+    static constexpr int N = LPR < 8 ? 8 / LPR : 1, same = LPR > 8 ? LPR / 8 : 1;
 
     static __device__ inline uint32_t first(uint32_t member)
     {
@@ -398,7 +399,7 @@ __global__ void __launch_bounds__(32 * WARPS, MODEL_CTAS)
 
 /* Like visit_packed, for rows of more columns than a warp holds.
  *
- *   launch  grid (shares of the launch, summers_of, or 1 with SUM), 4 warps a thread block */
+ *   launch  grid (shares of the launch, summers_of(ld), or 1 with SUM), 4 warps a thread block */
 template <class V, class T, bool SUM>
 __global__ void __launch_bounds__(32 * WARPS, MODEL_CTAS)
     visit_wide(const __grid_constant__ ts_gpu_mttkrp p,

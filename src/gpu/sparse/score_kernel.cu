@@ -78,7 +78,7 @@ struct unit_sums : ts_score_share {
  * weights of cells. */
 template <class T, int LPR> struct score_memory {
     T *model;
-    float *weight; /* NULL: cells have no weights */
+    float *weight; /* weights of cells; NULL: they have none */
 
     static __host__ __device__ uint32_t bytes(bool weighted)
     {

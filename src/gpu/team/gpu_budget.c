@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Divides the memory of each device: measures the part of the driver, and leaves the rest to
+/* Divides the memory of each device: measures how much the driver takes, and leaves the rest to
  * shards. */
 #include "gpu/team/gpu_budget.h"
 
