@@ -67,7 +67,8 @@ enum ts_rounds_p { TS_P_ONCE, TS_P_KEEP, TS_P_THERE };
 
 struct ts_rounds_job {
     uint32_t order, stride;
-    const void *table[TS_MAX_ORDER]; /* factor of the mode at level l, from 1 */
+    /* factor of the mode at level l, from 1 (0: the mode by which nonzeros are sorted) */
+    const void *table[TS_MAX_ORDER];
     int far[TS_MAX_ORDER];
     const struct ts_loss *loss;
     double at; /* the parameter of the loss */

@@ -50,7 +50,7 @@ struct ts_kernel_job {
     struct ts_unpack_conf unpack;
     struct ts_plain_conf plain;
     uint32_t order, stride;
-    uint32_t columns; /* columns over which the value of a cell is summed */
+    uint32_t columns; /* number of columns over which the model's value at a cell is summed */
     /* number of models whose columns are computed; other columns stay as they are */
     uint32_t n_models;
     const struct ts_kernel_model *model; /* n_models models, sorted by column */
