@@ -38,12 +38,12 @@ struct ts_append_conf {
 };
 
 struct ts_append_report {
-    uint32_t n_segments;            /* afterwards; of a merge: how many were merged, 0: none */
-    struct ts_disk_segment segment; /* the one that was appended, or taken back */
+    uint32_t n_segments;            /* after the change; of a merge: number merged, 0: none */
+    struct ts_disk_segment segment; /* the segment that was appended, or taken back */
     int outside;                    /* of ts_append_merge: the tensor is in a temporary directory */
     int remade; /* of ts_append_compact: what a reader had merged was damaged, and not taken */
     uint32_t compacted; /* of ts_append_paths: segments that were merged before; 0: none */
-    uint64_t dropped;   /* of ts_append_drop: nonzeros */
+    uint64_t dropped;   /* of ts_append_drop: number of nonzeros that were dropped */
     struct ts_err warn; /* code 0, or a failure after the tensor was in place */
 };
 
@@ -73,21 +73,22 @@ int ts_append_undo(const char *path, const struct ts_build_options *o, struct ts
 int ts_append_merge(const char *path, const struct ts_build_options *o,
                     struct ts_append_report *ret, struct ts_tensor **outside, struct ts_err *err);
 
-/* The slices of a mode before or after that with this label: an index of the input, where the mode
- * has no labels. In a mode of times it is a date, or the beginning of one. */
+/* Selects all slices of a mode before or after the slice with this label. In a mode of times the
+ * label is a date, or the beginning of one. In a mode without labels it is an index. */
 struct ts_append_cut {
     uint32_t mode; /* from 0 */
     int after;
     const char *label;
 };
 
-/* Forgets the nonzeros of all these slices, and merges the segments. Sizes and labels stay. Nothing
- * is changed if there are no such nonzeros. */
+/* Drops the nonzeros of the slices that any of the n cuts selects, and merges the segments. Sizes
+ * and labels stay. If the selected slices have no nonzeros, nothing is changed. */
 int ts_append_drop(const char *path, const struct ts_append_cut *cut, uint32_t n,
                    const struct ts_build_options *o, struct ts_append_report *ret,
                    struct ts_err *err);
 
-/* What a merge made is taken over after all of it was checked, unless shard_bytes is given. */
+/* Replaces the segments by the merged tensor. If ts_append_merge has made it already and no
+ * shard_bytes is given, that tensor is used, after all its bytes were checked. */
 int ts_append_compact(const char *path, const struct ts_build_options *o,
                       struct ts_append_report *ret, struct ts_err *err);
 

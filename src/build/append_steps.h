@@ -42,7 +42,7 @@ int ts_append_turn(struct ts_append *a, const char *path, enum ts_append_turn tu
 /* Takes the first n segments over: alone, as the tensor itself. */
 int ts_append_take(const struct ts_append *a, uint32_t n, int alone, struct ts_err *err);
 
-/* Writes the list of the first n entries; merged_hash as for ts_segments_make. */
+/* Writes the list of segments: the first n of a->entry. merged_hash: as for ts_segments_make. */
 int ts_append_list(const struct ts_append *a, uint32_t n, const uint64_t *merged_hash,
                    struct ts_err *err);
 
@@ -54,7 +54,7 @@ int ts_append_build(const struct ts_segments *all, const char *out,
 int ts_append_build_merged(const struct ts_append *a, const struct ts_segments *all,
                            const struct ts_build_options *o, uint64_t *hash, struct ts_err *err);
 
-/* The size of shards that a tensor was built with, as far as it shows. */
+/* Returns the shard size that a tensor was built with, as far as its shards show it. */
 uint64_t ts_append_shard_bytes(const struct ts_tensor *t);
 
 #endif

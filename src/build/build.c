@@ -19,7 +19,7 @@
 #include "build/ranks/build_ranks.h"
 #include "source/source.h"
 
-/* ------------------------------------------------------------------ memory */
+/* ------------------------------------------------------------------ memory of the sort areas */
 
 static int new_areas(struct ts_build *b, struct ts_err *err)
 {
@@ -46,7 +46,7 @@ static void free_areas(struct ts_build *b)
     b->area_mem = NULL;
 }
 
-/* ------------------------------------------------------------------ begin, read, finish, end */
+/* ------------------------------------------------------------------ the steps of a build */
 
 /* Checks that each nonzero that was read is in the tensor, or was merged or dropped. A difference
  * is a bug of this program, which no checksum would show to a user of the tensor. */

@@ -30,7 +30,7 @@ enum ts_duplicates { TS_DUPLICATES_SUM = 0, TS_DUPLICATES_KEEP = 1, TS_DUPLICATE
 
 /* Progress of a build. Its phases: reading, merging, numbering, packing of each mode, writing. */
 struct ts_build_step {
-    const char *what, *unit;  /* texts are lent for the call */
+    const char *what, *unit;  /* name of the phase, unit of `done`: valid during the call */
     uint32_t phase, n_phases; /* from 1 */
     uint32_t alike;           /* phases still to come that take about as long as this one */
     uint64_t done, total;     /* total is 0 while unknown */
@@ -41,10 +41,10 @@ struct ts_comm;
 struct ts_kept;
 struct ts_tensor;
 
-/* What a build takes over from the builds that made its input. */
+/* Counts and checksum of the builds that made the input segments, which a build of these keeps. */
 struct ts_build_carried {
     uint64_t input_nnz, n_duplicates, n_zeros; /* as in the header of the index */
-    struct ts_cell_sum records;                /* as in the file of sums */
+    struct ts_cell_sum records;                /* checksum, as in NAME.tsh/sums */
 };
 
 struct ts_build_options {
@@ -69,7 +69,7 @@ struct ts_build_options {
     /* files: options for input files */
     uint32_t base;   /* the first index of texts that do not state it */
     int base_said;   /* 1: `base` also holds for binary files, whose indices start at 0 otherwise */
-    uint32_t n_dims; /* 0: the sizes are the largest indices */
+    uint32_t n_dims; /* number of sizes in dim[]; 0: the largest indices are the sizes */
     uint64_t dim[TS_MAX_ORDER];
     uint32_t n_names; /* number of entries of mode_name: 0, or the order */
     const char *mode_name[TS_MAX_ORDER];
@@ -102,7 +102,7 @@ struct ts_build_options {
     _Atomic uint64_t *work;
     const volatile sig_atomic_t *stop; /* may be NULL */
 
-    const char *place;  /* as `place` of struct ts_room */
+    const char *place;  /* setting that names the result, as in struct ts_room */
     int no_space_check; /* 1: the build starts however little space is free */
     uint64_t expect;    /* number of nonzeros of ts_build_source, without zeros; 0: not known */
     /* called with a warning during the build; may be NULL */
@@ -158,14 +158,14 @@ struct ts_build_report {
 #define TS_BUILD_MIN_MEMORY (UINT64_C(32) << 20)
 #define TS_BUILD_MIN_SHARD  (UINT64_C(64) << 10)
 #define TS_BUILD_MAX_SHARD  (UINT64_C(256) << 20)
-#define TS_BUILD_SHARD      (UINT64_C(4) << 20) /* the default */
+#define TS_BUILD_SHARD      (UINT64_C(4) << 20) /* default of shard_bytes */
 
 /* Builds from files: text, tables or binary files. The first bytes of the first file decide which.
  * A path "-" is standard input. */
 int ts_build_paths(const struct ts_build_options *o, const char *const paths[], uint32_t n_paths,
                    struct ts_build_report *ret, struct ts_err *err);
 
-/* Builds from the generator. */
+/* Builds a tensor from random nonzeros, which the generator makes. */
 int ts_build_synth(const struct ts_build_options *o, const struct ts_synth *synth,
                    struct ts_build_report *ret, struct ts_err *err);
 

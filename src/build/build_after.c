@@ -99,7 +99,8 @@ int ts_build_after_names(struct ts_build *b, struct ts_err *err)
     return rc;
 }
 
-/* Sets *ret to the bin whose label this is. Returns 0 if no bin as wide as *bin has this label. */
+/* Sets *ret to the number of the time bin with this label. Returns 0 if no bin as wide as *bin has
+ * this label. */
 static int bin_of(const struct ts_time_bin *bin, const char *label, uint64_t *ret)
 {
     static const enum ts_time_unit units[] = { TS_TIME_ISO, TS_TIME_YEAR };

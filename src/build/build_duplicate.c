@@ -54,7 +54,7 @@ static int can_read_again(const char *const paths[], uint32_t n_paths)
     return 1;
 }
 
-/* ------------------------------------------------------------------ the cell as text */
+/* ------------------------------------------------------------------ the searched cell as text */
 
 /* Reads the name of the cell's index, in each mode of names, from the labels that were written. */
 static int take_names(struct search *s, struct ts_err *err)
@@ -102,7 +102,7 @@ static void say_cell(const struct search *s, char cell[CELL_CHARS])
     }
 }
 
-/* ------------------------------------------------------------------ text */
+/* ------------------------------------------------------------------ search in text files */
 
 /* Whether nonzero i of the batch, which was parsed from the line at p, is at the cell. */
 static int is_at_cell(const struct search *s, uint64_t i, const char *p)
@@ -226,7 +226,7 @@ int ts_build_name_duplicate(const struct ts_build *b, const struct ts_text_kind 
     return rc == TS_ESTOP ? rc : TS_EFORMAT;
 }
 
-/* ------------------------------------------------------------------ binary files */
+/* ------------------------------------------------------------------ search in binary files */
 
 int ts_build_name_duplicate_binary(const struct ts_build *b, const struct ts_files_plan *plan,
                                    struct ts_err *err)

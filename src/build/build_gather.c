@@ -64,7 +64,7 @@ int ts_build_gather(struct ts_build *b, const struct ts_source *source, struct t
     }
 }
 
-/* ------------------------------------------------------------------ merging */
+/* ------------------------------------------------------------------ merging nonzeros of a cell */
 
 /* Chooses the modes whose slices are numbered by a bitmap, the smallest modes first. The slices of
  * other modes are numbered by a sort, with the same result. */
@@ -140,8 +140,8 @@ static int merge_alone(struct ts_build *b, struct ts_err *err)
     return rc;
 }
 
-/* Makes the area of the merged records the memory of the spool, if it holds all records and the
- * other area is free. Returns whether it did so. */
+/* Makes the area of the merged records the memory of the spool (the list of all merged records), if
+ * it holds all records and the other area is free. Returns whether it did so. */
 static int stays(struct ts_build *b, uint64_t *rec, uint64_t kept)
 {
     const uint32_t words = b->collect.layout.words, area = b->area[1] == rec;
@@ -234,8 +234,8 @@ int ts_build_gather_merge(struct ts_build *b, struct ts_err *err)
     struct ts_collect *c = &b->collect;
     uint64_t dim[TS_MAX_ORDER];
     int rc;
-    /* If there are sorted runs, the last run must still be sorted. In the count of work, sorting a
-     * record is 2 and merging it is 1. */
+    /* If there are sorted runs, the last run must still be sorted. The count of work grows by 2 for
+     * each record that is sorted, and by 1 for each that is merged. */
     ts_build_phase_begin(b, TS_BUILD_MERGING,
                          3 * (c->n_read - c->n_zeros) + (b->runs != NULL ? 2 * c->n : 0));
     rc = ts_build_tell(b, "merging", "nonzeros", 0, c->n_read - c->n_zeros, err);

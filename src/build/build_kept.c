@@ -55,7 +55,8 @@ static void put_common(struct keeping *g, const struct ts_build *b)
     put(g, TS_KEPT_WEIGHTS, 0, o->weights ? "given" : "none");
 }
 
-/* Puts the columns of a list of cells (.tns): an index for each mode, then the value. */
+/* Stores the option that names the columns of a list of cells (.tns): an index for each mode, then
+ * the value. */
 static void put_list(struct keeping *g, const struct ts_build *b)
 {
     put(g, TS_KEPT_HEADER, 0, "no");

@@ -13,7 +13,7 @@
 #include "build/ranks/build_ranks.h"
 #include "build/write/rows_write.h"
 
-/* ------------------------------------------------------------------ numbering */
+/* ------------------------------------------------------------------ numbering the used slices */
 
 static int end_rows(struct ts_build *b, uint32_t m, struct ts_rows_writer *w, struct ts_err *err)
 {
@@ -69,7 +69,7 @@ struct numbering {
     struct ts_rows_writer *rows;
     int any;
     uint64_t index, row;
-    struct ts_cell_sum in, numbered_cells; /* sums over the cells: with indices, with rows */
+    struct ts_cell_sum in, numbered_cells; /* checksums over the cells: with indices, with rows */
     uint8_t field[TS_RECORD_FIELDS];       /* for each field of `sorted`, its field in the spool */
     struct ts_spool out;
 };
@@ -220,7 +220,7 @@ static int drop_full_rows(struct ts_build *b, uint32_t m)
     return 0;
 }
 
-/* ------------------------------------------------------------------ compacting */
+/* ------------------------------------------------------------------ shortening the records */
 
 #define PIECE 512u /* records converted at a time, so that their columns stay in the cache */
 
@@ -240,7 +240,7 @@ static uint64_t bits_of_code(const struct ts_build *b, uint64_t code)
     return b->o->weights ? bits << 32 | (uint32_t)code : bits;
 }
 
-/* Sums over the cells: `in` before they were compacted, `out` after. */
+/* Checksums over the cells: `in` before their records were shortened, `out` after. */
 struct passed {
     struct ts_cell_sum in, out;
 };
@@ -437,8 +437,9 @@ static int compact(struct ts_build *b, struct ts_err *err)
     return rc == 0 ? ts_build_sums_passed(b, &passed.in, &passed.out, err) : rc;
 }
 
-/* Returns the work of numbering. A sort of a mode too large for a bitmap adds 2 for each record, or
- * 4 if it goes through runs. Numbering and shortening add 1 each. */
+/* Returns by how much b->work grows while slices are numbered and records shortened. For each
+ * record, a sort of a mode too large for a bitmap adds 2, or 4 if it goes through runs. Numbering
+ * and shortening add 1 each. */
 static uint64_t numbering_work(const struct ts_build *b)
 {
     const uint64_t each = b->spool.mem != NULL ? 3 : 5;

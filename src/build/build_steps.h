@@ -94,10 +94,10 @@ struct ts_build {
     struct ts_extsort *runs; /* sorted runs of the input, when it does not fit in memory */
     struct ts_merge merge;
     struct ts_spool spool; /* all nonzeros, merged: in one of the areas or in a file */
-    /* which field of the spool holds the rows of each mode, and [order]: the values */
+    /* which field of a record in the spool holds the row of each mode, and [order]: the value */
     uint8_t field[TS_MAX_ORDER + 1];
     int gaps;                 /* 1: b->spool.mem has unused records between those of merge.piece */
-    int mapped[TS_MAX_ORDER]; /* 1: the records hold rows of the mode */
+    int mapped[TS_MAX_ORDER]; /* 1: the records hold compact rows of the mode, not indices */
     uint64_t dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
     /* The index of a record minus shift[m] is the index in the tensor. shift[m] is 0 unless mode m
      * has times. dim[m] is the size before this subtraction, until the modes are numbered. */
@@ -263,8 +263,8 @@ int ts_build_sums_file(const struct ts_build *b, uint64_t index_hash, struct ts_
 
 /* build_kept.c. ts_build_kept returns the options of the build that the tensor keeps. With done 0,
  * it is called after the first bytes of the input, and returns those that are known then. It
- * returns 1, or 0 if the tensor keeps none. The check compares them with o->like. The last function
- * does so with all options, and writes NAME.tsh/options. */
+ * returns 1, or 0 if the tensor keeps none. ts_build_kept_check compares these early options with
+ * o->like. ts_build_kept_file compares all options, and writes NAME.tsh/options. */
 struct ts_kept;
 int ts_build_kept(const struct ts_build *b, int done, struct ts_kept *ret, struct ts_err *err);
 int ts_build_kept_check(const struct ts_build *b, struct ts_err *err);

@@ -157,7 +157,7 @@ static int write_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
 static int check_norm(const struct ts_build *b, struct ts_err *err)
 {
     if (b->code->min == 0 && b->code->max == 0 && b->o->zeros)
-        return 0; /* cells that are known to be 0 */
+        return 0; /* all values are zeros that --zeros keep keeps, so they are no mistake */
     if (b->code->min == 0 && b->code->max == 0)
         return ts_fail(err, TS_EFORMAT, "%s: nothing was written: all %" PRIu64 " value%s are zero",
                        b->o->out, b->merge.nnz, ts_num_plural(b->merge.nnz));

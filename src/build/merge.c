@@ -78,7 +78,7 @@ void ts_merge_fini(struct ts_merge *g)
     memset(g, 0, sizeof *g);
 }
 
-/* ------------------------------------------------------------------ cells */
+/* ------------------------------------------------------------------ the record of a cell */
 
 static inline int same_cell(const struct ts_merge *g, const uint64_t *a, const uint64_t *b)
 {
@@ -380,7 +380,7 @@ static int merge_all(struct ts_merge *g, uint64_t *rec, uint64_t n, uint64_t *ke
     return rc;
 }
 
-/* ------------------------------------------------------------------ cells of two calls */
+/* ------------------------------------------------------------------ a cell split over two calls */
 
 /* Adds the first records that belong to the open cell, which is the last cell of the previous call.
  * Returns their number. */

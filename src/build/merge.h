@@ -54,8 +54,8 @@ struct ts_merge_account {
     /* sums of value * weight over the records of `gone` and of `made`, and of |value| * weight over
      * those of `gone`; without weights, a weight is 1 */
     double value_gone, value_made, value_size;
-    /* sum of the weights of the cells in `made`, or their number: how many values may be rounded to
-     * 0 */
+    /* for a bound of the error by values rounded to 0: sum of the weights of the cells in `made`;
+     * without weights, the number of these cells */
     double roundable;
 };
 

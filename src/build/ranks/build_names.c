@@ -265,7 +265,7 @@ static int send_indices(struct wave *v, struct ts_name_list *list, struct ts_err
     }
 }
 
-/* ------------------------------------------------------------------ a wave */
+/* ------------------------------------------------------------------ the modes of a wave */
 
 struct labels {
     struct ts_build *b;
@@ -328,7 +328,7 @@ static int number_wave(struct wave *v, struct told *told, struct ts_err *err)
     return rc;
 }
 
-/* ------------------------------------------------------------------ all modes */
+/* ------------------------------------------------------------------ all waves */
 
 static int new_wave(struct wave *v, struct ts_err *err)
 {

@@ -34,7 +34,7 @@ int ts_build_ranks_rows(struct ts_build *b, int rc, struct ts_err *err)
     return rc;
 }
 
-/* ------------------------------------------------------------------ reading */
+/* ------------------------------------------------------------------ what each rank has read */
 
 int ts_build_ranks_keep(struct ts_build *b, int last_time, struct ts_err *err)
 {
@@ -93,7 +93,7 @@ int ts_build_ranks_read(struct ts_build *b, int rc, struct ts_err *err)
     return rc;
 }
 
-/* ------------------------------------------------------------------ counts */
+/* ------------------------------------------------------------------ joining counts of all ranks */
 
 typedef void fold_fn(void *own, const void *other, uint64_t bytes);
 

@@ -253,7 +253,7 @@ static void add_up(const struct ts_partition_deal *d, struct ts_mode_written *re
     ret->sum_of_squares = count.sum_of_squares;
 }
 
-/* ------------------------------------------------------------------ partitions that are sent */
+/* ------------------------------------------------------------------ partitions sent to ranks */
 
 /* Returns the bytes of partitions first .. end - 1. */
 static uint64_t sum_bytes(const struct ts_partition_deal *d, uint64_t first, uint64_t end)
@@ -330,7 +330,7 @@ static int lend(struct ts_partition_deal *d, struct ts_err *err)
     return rc;
 }
 
-/* ------------------------------------------------------------------ writing */
+/* ------------------------------------------------------------------ writing this rank's shards */
 
 /* Sets *ret to partition k, which is in a shard that this rank writes: to its address in memory, or
  * to a copy read from the temporary file. */

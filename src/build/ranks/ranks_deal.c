@@ -29,7 +29,7 @@ static int new_deal(struct ts_dealing *d, struct ts_err *err)
     /* 3: `moved`, and `send` twice, because shared memory has two arrays for each rank */
     d->piece = b->scratch_words / (from_words + 3 * words + 1);
     d->piece = d->piece < most_dealt(d) ? d->piece : most_dealt(d);
-    if (d->piece > b->area_words / words / n / 4) /* one rank may get all of 4 rounds */
+    if (d->piece > b->area_words / words / n / 4) /* one rank may get all records of 4 rounds */
         d->piece = b->area_words / words / n / 4;
     if (d->piece == 0 || b->area_words / words < 4 * (uint64_t)n ||
         b->area_words / words < (uint64_t)TS_PARTITION_NNZ * d->s->whole)

@@ -5,7 +5,7 @@
 #include "build/ranks/ranks_deal.h"
 #include "build/sort/record_sort.h"
 
-/* samples of all ranks, divided by the number of ranks */
+/* number of samples that a rank takes on average */
 #define SAMPLES     1024u
 #define ALL_SAMPLES 32768u /* most samples in total */
 
@@ -118,7 +118,7 @@ int ts_deal_splits(struct ts_dealing *d, int *taken, struct ts_err *err)
     uint64_t least[2] = { d->piece, UINT64_MAX - ts_deal_own(d->s) };
     int rc = ts_build_comm_join(&d->b->ranks, 0, TS_JOIN_MIN, least, 2, err);
     d->piece = least[0] < UINT64_MAX - least[1] ? least[0] : UINT64_MAX - least[1];
-    d->piece += d->piece == 0; /* 0 if no rank has records or space for one */
+    d->piece += d->piece == 0; /* the piece is 0 if no rank has records, or space for one */
     if (rc == 0)
         rc = take_parts(d, taken, err);
     if (rc == 0 && !*taken)

@@ -4,9 +4,9 @@
  * Most of the memory is two areas, in which records are sorted, and a smaller one (scratch). With
  * several ranks, each rank also keeps records in two rooms, each as large as an area, and other
  * records in files. Besides, a build reads (text, batches), merges (tables of values and used
- * slices) or packs (shards that wait for the disk). Only one of these steps runs at a time, so the
- * memory of the largest is subtracted from the budget, and the memory of sorting. If each thread
- * would need too much, fewer threads work.
+ * slices) or packs (shards that wait for the disk). Only one of these steps runs at a time. So the
+ * budget is reduced by the memory of sorting, and of the step that needs most. If each thread would
+ * need too much, fewer threads work.
  *
  * The budget does not include the program itself, stacks, and the table of shards (64 bytes for
  * each shard, twice when the index is written). These take 24 MiB in all for any tensor of less

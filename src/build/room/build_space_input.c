@@ -30,7 +30,7 @@ static uint64_t most(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* ------------------------------------------------------------------ the generator */
+/* ------------------------------------------------------------------ cells of the generator */
 
 /* Returns log2 of n choose k. */
 static double log2_choose(double n, double k)
@@ -110,7 +110,7 @@ void ts_build_space_of_synth(const struct ts_synth *s, struct ts_build_space_in 
     }
 }
 
-/* ------------------------------------------------------------------ text */
+/* ------------------------------------------------------------------ lines of text files */
 
 struct lines {
     /* in the pieces that were read: bytes, lines, and lines that are certainly not left out */
@@ -367,7 +367,7 @@ void ts_build_space_of_text(const char *const paths[], uint32_t n_paths, uint64_
     set_read(in, sum_low, sum_own, sum_high);
 }
 
-/* ------------------------------------------------------------------ binary files */
+/* ------------------------------------------------------------------ nonzeros of binary files */
 
 /* Returns how many of the values of nonzeros first .. first + n - 1 are 0, or become 0 in the
  * stored type, or -1 if they cannot be read. */
@@ -445,7 +445,7 @@ void ts_build_space_of_binary(const char *const paths[], uint32_t n_paths, uint6
     set_read(in, sum_low, sum_own, sum_high);
 }
 
-/* ------------------------------------------------------------------ a tensor */
+/* ------------------------------------------------------------------ nonzeros of a tensor */
 
 /* Returns how many of rows first .. last are picked. rows: a bit for each row. */
 static uint64_t picked(const unsigned char *rows, uint64_t first, uint64_t last)

@@ -24,7 +24,7 @@ void ts_record_layout_set(struct ts_record_layout *l, uint32_t n_fields, const u
     l->words = at == 0 ? 1 : (at + 63) / 64;
 }
 
-/* ------------------------------------------------------------------ one or two words */
+/* ------------------------------------------------------------------ records of one or two words */
 
 /* How a field is moved from one word to another: the word is rotated left by `turn` bits, then
  * masked. */

@@ -150,7 +150,7 @@ static int drain(struct reorder *r, int last, struct ts_err *err)
     return r->whole_slices ? give_slices(r, last, err) : drain_to_runs(r, last, err);
 }
 
-/* ------------------------------------------------------------------ reading */
+/* ------------------------------------------------------------------ reading shards */
 
 /* Converts the nonzeros of a block to records. */
 static int put_block(const struct reorder *r, const struct ts_block *b, uint64_t *rec,
@@ -273,7 +273,7 @@ static int take_all(struct reorder *r, struct ts_err *err)
     return rc == 0 ? drain(r, 1, err) : rc;
 }
 
-/* ------------------------------------------------------------------ */
+/* ------------------------------------------------------------------ sorting a whole tensor */
 
 static int get_memory(struct reorder *r, struct ts_err *err)
 {

@@ -223,7 +223,7 @@ int ts_label_check(const char *from, uint32_t mode, uint64_t dim, int partial, c
     return rc;
 }
 
-/* ------------------------------------------------------------------ label by label */
+/* ------------------------------------------------------------------ writing label by label */
 
 struct ts_label_writer {
     struct copy copy;
@@ -325,7 +325,7 @@ void ts_label_writer_free(struct ts_label_writer *w)
     free(w);
 }
 
-/* ------------------------------------------------------------------ whole files */
+/* ------------------------------------------------------------------ copying a file of labels */
 
 /* Creates the file. end_labels writes its header. */
 static int begin_labels(struct copy *c, uint32_t mode, struct ts_err *err)

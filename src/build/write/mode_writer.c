@@ -48,7 +48,7 @@ struct ts_mode_writer {
     struct ts_slice_count slices;
 };
 
-/* ------------------------------------------------------------------ packing */
+/* ------------------------------------------------------------------ packing partitions */
 
 /* Unpacks n records into columns. */
 static void unpack_columns(const struct ts_mode_writer *w, const uint64_t *rec, uint32_t n,
@@ -158,7 +158,7 @@ static struct ts_packed_partition *pack_partition(const struct ts_mode_writer *w
     return ret;
 }
 
-/* ------------------------------------------------------------------ joining */
+/* ------------------------------------------------------------------ adding partitions to shards */
 
 /* Adds the next partition to the shard in w->draft. If it does not fit there, passes that shard to
  * the writer, and begins the next one. */
@@ -294,7 +294,7 @@ int ts_mode_writer_add(struct ts_mode_writer *w, const uint64_t *rec, uint64_t n
     return 0;
 }
 
-/* ------------------------------------------------------------------ making and ending */
+/* ------------------------------------------------------------------ making and ending a writer */
 
 /* Returns an upper bound of the bytes of a packed partition whose records have `bits` bits. Packing
  * usually saves bits, and never adds many. */
@@ -316,7 +316,7 @@ static uint32_t writing_threads(uint32_t threads)
 uint64_t ts_mode_writer_bytes(uint32_t order, uint32_t threads, uint64_t shard_bytes)
 {
     const uint64_t parked = PARTITIONS_OF_A_THREAD * packed_bytes(32 * order + 64);
-    if (threads == 0) /* shards of partitions, joined and compressed; partitions */
+    if (threads == 0) /* shards: as partitions, joined, compressed; then loose partitions */
         return 3 * shard_bytes + (shard_bytes / 2 > parked ? shard_bytes / 2 : parked);
     return threads * parked + 3 * (threads + writing_threads(threads)) * shard_bytes;
 }

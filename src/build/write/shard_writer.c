@@ -37,7 +37,7 @@ struct ts_shard_writer {
     uint32_t n_threads;
 
     pthread_mutex_t lock;
-    pthread_cond_t moved; /* signalled when one of the following members changes */
+    pthread_cond_t moved; /* signalled when a member below it changes */
     struct waiting *first, *last;
     struct buffer *free_buffers;
     struct buffer *buffer; /* array of all buffers */
@@ -85,7 +85,7 @@ static size_t pad(size_t bytes)
     return (bytes + TS_PAGE - 1) / TS_PAGE * TS_PAGE;
 }
 
-/* ------------------------------------------------------------------ one shard */
+/* ------------------------------------------------------------------ writing one shard */
 
 /* Grows *mem to at least `bytes` bytes. *mem is a multiple of TS_PAGE, as O_DIRECT needs. */
 static int want_room(char **mem, size_t *room, size_t bytes)
@@ -229,7 +229,7 @@ static int write_shard(struct ts_shard_writer *w, struct waiting *q, struct buff
     return 0;
 }
 
-/* ------------------------------------------------------------------ threads */
+/* ------------------------------------------------------------------ threads that write shards */
 
 /* Writes the shard that has waited longest. The caller holds the lock. */
 static void write_next(struct ts_shard_writer *w)
@@ -356,7 +356,7 @@ done:
     return rc;
 }
 
-/* ------------------------------------------------------------------ making and ending */
+/* ------------------------------------------------------------------ making and ending a writer */
 
 static int open_file(struct ts_shard_writer *w, struct ts_err *err)
 {
@@ -469,7 +469,7 @@ int ts_shard_writer_finish(struct ts_shard_writer *w, struct ts_disk_shard **sha
     return 0;
 }
 
-/* ------------------------------------------------------------------ drafts */
+/* ------------------------------------------------------------------ drafts: unfinished shards */
 
 void ts_slice_count_follow(struct ts_slice_count *w, const struct ts_packed_partition *s)
 {
