@@ -3,7 +3,7 @@
  * thread, as a source (source.h).
  *
  *   owner    the source owns a batch; arrays belong to the caller, who may free them after the call
- *   units    indices from 0, n x order, row-major, unless they are columns
+ *   units    indices from 0: one array, n x order, row-major, or an array for each mode (columns)
  *   threads  start and stop from the building thread; add and end from the program's threads, whose
  *            calls of add run one after another
  *   errors   0 or a negative ts_code

@@ -105,7 +105,7 @@ int ts_tensor_source_new(const struct ts_tensor_source_conf *conf, struct ts_ten
     return rc;
 }
 
-/* ------------------------------------------------------------------ threads */
+/* ------------------------------------------------------------------ the reading threads */
 
 static int is_picked(const struct ts_tensor_source *s, const uint32_t *const row[], uint32_t i)
 {

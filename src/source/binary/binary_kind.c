@@ -93,7 +93,7 @@ static int read_nnz(struct reader *r, uint32_t bytes, struct ts_binary_form *f, 
     return 0;
 }
 
-/* ------------------------------------------------------------------ SPLATT */
+/* ------------------------------------------------------------------ files of SPLATT */
 
 #define SPLATT_FIBRES 1u
 
@@ -161,7 +161,7 @@ static int refuse_fibres(const unsigned char *head, size_t n, struct ts_binary_f
                    "coordinates (splatt convert -t bin) and its text are");
 }
 
-/* ------------------------------------------------------------------ GenTen */
+/* ------------------------------------------------------------------ files of GenTen */
 
 #define GENTEN_MAGIC_BYTES 4u
 
@@ -247,7 +247,7 @@ static int refuse_dense(const unsigned char *head, size_t n, struct ts_binary_fo
                    "built lists its nonzeros ('sptn')");
 }
 
-/* ------------------------------------------------------------------ arrays */
+/* ------------------------------------------------------------------ files of NumPy and HDF5 */
 
 static int recognise_array(const unsigned char *head, size_t n)
 {
@@ -266,7 +266,7 @@ static int refuse_array(const unsigned char *head, size_t n, struct ts_binary_fo
                    head[1] == 'N' ? "an array of NumPy" : "a file of HDF5");
 }
 
-/* ------------------------------------------------------------------ the table */
+/* ------------------------------------------------------------------ the table of all kinds */
 
 static const struct ts_binary_kind kinds[] = {
     { "SPLATT binary", recognise_splatt, splatt_header },

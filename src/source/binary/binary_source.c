@@ -65,7 +65,7 @@ struct job {
     uint64_t number, first, n;
 };
 
-/* ------------------------------------------------------------------ files */
+/* ------------------------------------------------------------------ opening and closing files */
 
 static const char *name_of(const struct ts_binary_source *s, uint32_t i)
 {
@@ -234,7 +234,7 @@ static int check_others(struct ts_binary_source *s, struct ts_err *err)
     return 0;
 }
 
-/* ------------------------------------------------------------------ opening */
+/* ------------------------------------------------------------------ opening the source */
 
 static int check_dims(const struct ts_binary_source *s, const struct ts_binary_form *form,
                       struct ts_err *err)
@@ -467,7 +467,7 @@ static int take_piece(struct ts_binary_source *s, struct job *j, struct ts_err *
     return rc < 0 ? rc : 1;
 }
 
-/* ------------------------------------------------------------------ the threads */
+/* ------------------------------------------------------------------ the reading threads */
 
 static int decode_piece(const struct job *j, struct ts_err *err)
 {

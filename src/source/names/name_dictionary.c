@@ -24,7 +24,7 @@ struct ts_name_slots {
     uint64_t slot[]; /* atomic; 0: an empty slot */
 };
 
-/* ------------------------------------------------------------------ the table */
+/* ------------------------------------------------------------------ the hash table */
 
 static size_t slots_bytes(uint64_t n)
 {
@@ -238,7 +238,7 @@ uint64_t ts_name_dictionary_growth(const struct ts_name_dictionary *d, uint64_t 
     return bytes;
 }
 
-/* ------------------------------------------------------------------ opening and clearing */
+/* ------------------------------------------------------------------ the whole dictionary */
 
 int ts_name_dictionary_open(struct ts_name_dictionary *d, uint64_t room, uint32_t mode,
                             struct ts_err *err)

@@ -86,7 +86,7 @@ static uint64_t bytes_used(const struct ts_names *g)
     return bytes;
 }
 
-/* ------------------------------------------------------------------ making */
+/* ------------------------------------------------------------------ making the dictionaries */
 
 int ts_names_new(const struct ts_names_conf *conf, struct ts_names **ret, struct ts_err *err)
 {
@@ -135,7 +135,7 @@ void ts_names_free(struct ts_names *g)
     free(g);
 }
 
-/* ------------------------------------------------------------------ generations */
+/* ------------------------------------------------------------------ starting a new generation */
 
 /* Stores the first provisional number of generation `which` in each mode. */
 static int note_first(struct ts_names *g, uint64_t which, struct ts_err *err)
@@ -202,7 +202,7 @@ int ts_names_seed(struct ts_names *g, uint32_t m, uint32_t n_names, const char *
     return rc;
 }
 
-/* ------------------------------------------------------------------ reading pieces */
+/* ------------------------------------------------------------------ reading pieces of text */
 
 uint64_t ts_names_enter(struct ts_names *g)
 {
@@ -374,7 +374,7 @@ int ts_names_turn(struct ts_names *g, uint64_t piece, uint64_t generation, struc
     return rc;
 }
 
-/* ------------------------------------------------------------------ nonzeros that wait */
+/* ------------------------------------------------------------------ storing waiting nonzeros */
 
 /* Adds n nonzeros of a batch, from `first` on, to a checksum. */
 static void add_sum(struct ts_names *g, struct ts_cell_sum *to, const struct ts_batch *b,
@@ -406,7 +406,7 @@ int ts_names_check(const struct ts_names *g, struct ts_err *err)
                    g->written.n, g->read.n);
 }
 
-/* ------------------------------------------------------------------ the end */
+/* ------------------------------------------------------------------ the end of the input */
 
 /* Gives indices to the names of a mode if all names fit in memory, as one generation. */
 static int end_single(struct ts_names *g, uint32_t m, struct ts_err *err)
@@ -458,7 +458,7 @@ uint64_t ts_names_count(const struct ts_names *g, uint32_t mode)
     return g->mode[mode].saved.n_names;
 }
 
-/* ------------------------------------------------------------------ indices that come later */
+/* ------------------------------------------------------------------ indices of another process */
 
 uint64_t ts_names_seen(const struct ts_names *g, uint32_t m, uint32_t file, uint64_t *bytes)
 {

@@ -38,7 +38,7 @@
 /* Marks an index that is not known yet. Its other bits are the position of the name in a text, and
  * the name's length. */
 #define TS_NAME_UNKNOWN (UINT64_C(1) << 63)
-#define TS_NAME_SIDE    (UINT64_C(1) << 62) /* in the side text (rewritten fields) */
+#define TS_NAME_SIDE    (UINT64_C(1) << 62) /* the name is in the side text (rewritten fields) */
 static inline uint64_t ts_name_at(uint64_t at, uint64_t n)
 {
     return TS_NAME_UNKNOWN | at << 16 | n;
@@ -55,7 +55,7 @@ static inline uint32_t ts_name_length(uint64_t unknown)
 
 struct ts_names_conf {
     uint32_t order, entry_bytes; /* entry_bytes: bytes of a value (ts_batch_value_bytes) */
-    int named[TS_MAX_ORDER];     /* modes that have names */
+    int named[TS_MAX_ORDER];     /* for each mode, 1: its fields are names */
     int sorted;                  /* 1: indices in the order of the names; 0: as first seen */
     int waits;                   /* 1: all nonzeros wait, also where numbers are indices */
     int told;       /* 1: all nonzeros wait for indices of another process; `sorted` is ignored */

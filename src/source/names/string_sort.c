@@ -54,7 +54,7 @@ struct ts_string_sort {
     uint64_t next; /* number of the next string, if all are in memory */
 };
 
-/* ------------------------------------------------------------------ order */
+/* ------------------------------------------------------------------ the order of strings */
 
 /* Returns the byte of the string at `depth`, or -1 after its end. */
 static inline int byte_at(const char *base, uint64_t place, uint32_t depth)
@@ -130,7 +130,7 @@ void ts_string_sort_places(const char *base, uint64_t *place, uint64_t n)
     sort_places(base, place, n, 0);
 }
 
-/* ------------------------------------------------------------------ adding */
+/* ------------------------------------------------------------------ adding strings */
 
 void ts_string_sort_by_hash(struct ts_string_sort *s)
 {
@@ -241,7 +241,7 @@ int ts_string_sort_add(struct ts_string_sort *s, const char *key, uint32_t n, ui
     return 0;
 }
 
-/* ------------------------------------------------------------------ merging */
+/* ------------------------------------------------------------------ merging the sorted runs */
 
 /* Reads the next string of a run completely into its buffer. Returns 1, 0 at the end of the run, or
  * a failure. */

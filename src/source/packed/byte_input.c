@@ -32,7 +32,7 @@ int ts_byte_input_look(const char *path, struct stat *st)
     int fd = -1;
     if (stat(path, st) == 0 && S_ISREG(st->st_mode))
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    /* the path leads to another file since stat */
+    /* since the call of stat, another file has got this path */
     if (fd >= 0 && (fstat(fd, st) < 0 || !S_ISREG(st->st_mode))) {
         close(fd);
         fd = -1;

@@ -39,7 +39,7 @@ uint64_t ts_gunzip_position(const struct ts_gunzip *g)
     return g->read_bytes - g->state.avail_in;
 }
 
-/* ------------------------------------------------------------------ the two libraries */
+/* ------------------------------------------------------------------ calls of ISA-L or zlib */
 
 enum step { STEP_GO, STEP_MEMBER_END, STEP_BAD };
 
@@ -98,7 +98,7 @@ static enum step engine_step(struct ts_gunzip *g)
 }
 #endif
 
-/* ------------------------------------------------------------------ reading */
+/* ------------------------------------------------------------------ reading a gzip file */
 
 int ts_gunzip_new(int fd, const char *name, const unsigned char *head, size_t n_head,
                   const volatile sig_atomic_t *stop, struct ts_gunzip **ret, struct ts_err *err)

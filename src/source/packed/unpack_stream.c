@@ -66,7 +66,7 @@ struct engine {
     void (*stop)(struct stream *s);
 };
 
-/* ------------------------------------------------------------------ the libraries */
+/* ------------------------------------------------------------------ zstd, xz and bzip2 */
 
 #ifdef HAVE_ZSTD
 static int zstd_start(struct stream *s)
@@ -199,7 +199,7 @@ static void bzip2_stop(struct stream *s)
 static const struct engine bzip2_engine = { "bzip2", "bzcat", bzip2_start, bzip2_step, bzip2_stop };
 #endif
 
-/* ------------------------------------------------------------------ reading */
+/* ------------------------------------------------------------------ reading a compressed file */
 
 static int open_stream(const struct ts_packed_file *file, const struct engine *engine, void **ret,
                        struct ts_err *err)

@@ -299,7 +299,7 @@ void ts_synth_draw(const struct ts_synth *s, uint64_t first, uint64_t n, struct 
         draw_piece(s, first + at, n - at < PIECE ? (uint32_t)(n - at) : PIECE, b);
 }
 
-/* ------------------------------------------------------------------ tables */
+/* ------------------------------------------------------------------ tables of the bijections */
 
 int ts_synth_tables_new(struct ts_synth *s, uint64_t most_bytes, uint32_t threads,
                         struct ts_err *err)

@@ -41,13 +41,13 @@ struct ts_synth {
     double power[TS_MAX_ORDER]; /* exponent of the power law of each mode; 0: uniform */
     /* range of whole numbers, drawn uniformly; both 0: real values in (0, 1] */
     uint64_t value_first, value_last;
-    uint32_t planted; /* rank of the model, 0: none */
+    uint32_t planted; /* rank of the planted model; 0: none */
     int ratings;      /* 1: the nonzeros are ratings, some cells of a dense model */
     double noise;
     uint32_t value_bytes;
 
     /* set by ts_synth_init */
-    uint64_t side[TS_MAX_ORDER]; /* sides of a planted block */
+    uint64_t side[TS_MAX_ORDER]; /* number of rows of a planted block in each mode */
     struct ts_power_law law[TS_MAX_ORDER];
     struct ts_scatter scatter[TS_MAX_ORDER];
     struct ts_scatter cell; /* the bijection that scatters ratings over all cells */

@@ -516,7 +516,7 @@ int ts_table_header(struct ts_table *t, const char *text, size_t bytes, struct t
     return rc;
 }
 
-/* ------------------------------------------------------------------ the object */
+/* ------------------------------------------------------------------ making and freeing a table */
 
 int ts_table_new(const struct ts_table_plan *plan, struct ts_table **ret, struct ts_err *err)
 {

@@ -7,8 +7,7 @@
 
 #include "source/text/number_text.h"
 
-/* ------------------------------------------------------------------ columns that are empty at
- * first */
+/* ------------------------------------------------------------------ columns empty at the start */
 
 int ts_table_is_open(const struct ts_table *t)
 {

@@ -32,8 +32,8 @@ struct parser {
     struct ts_table_facts facts[TS_MAX_ORDER];
 };
 
-/* Most digits of a whole number such as "1e19" that becomes a name. The side text has several times
- * the room of the text for such names. */
+/* Most digits of a whole number such as "1e19" that becomes a name. The side text (memory for
+ * rewritten fields) is several times as large as the text, so that such names fit. */
 #define MOST_DIGITS 20u
 
 uint32_t ts_table_side(const struct ts_table *t)
@@ -421,7 +421,7 @@ int ts_table_parse(struct ts_table *t, char *side, const struct ts_tns_rules *ru
     return 0;
 }
 
-/* ------------------------------------------------------------------ the kind of text */
+/* ------------------------------------------------------------------ functions for text_kind.h */
 
 static uint32_t kind_side(const void *form)
 {

@@ -101,7 +101,8 @@ enum ts_table_fact {
     TS_TABLE_EXPONENT,
     TS_TABLE_DIGITS,  /* in a mode of names: digits only */
     TS_TABLE_SPELLED, /* in a mode of names: other whole numbers, such as 7.0 */
-    /* in a mode of large numbers, or an undecided one: neither a whole number nor missing */
+    /* words where numbers were likely: in a mode whose names so far are whole numbers, or whose
+     * fields at the start of the first file are all missing */
     TS_TABLE_WORD,
     TS_TABLE_FACTS
 };

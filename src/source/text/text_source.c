@@ -78,7 +78,7 @@ const struct ts_text_kind *ts_text_source_kind(const struct ts_text_source *s)
     return s->kind;
 }
 
-/* ------------------------------------------------------------------ opening */
+/* ------------------------------------------------------------------ opening the source */
 
 /* Reads the next piece. Refuses a binary file among text files. */
 static int next_piece(struct ts_text_source *s, char *text, struct ts_text_piece *ret,
@@ -306,7 +306,7 @@ void ts_text_source_close(struct ts_text_source *s)
     free(s);
 }
 
-/* ------------------------------------------------------------------ the threads */
+/* ------------------------------------------------------------------ the parsing threads */
 
 static void take_own(struct worker *w, const struct ts_text_piece *piece, size_t *skip)
 {

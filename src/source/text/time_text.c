@@ -185,7 +185,7 @@ static int parse_iso(const char *p, const char *end, int64_t *ret)
     return 0;
 }
 
-/* ------------------------------------------------------------------ numbers */
+/* ------------------------------------------------------------------ times given as numbers */
 
 static int as_date(const struct ts_number *x, int64_t *ret, int64_t *year)
 {
@@ -320,7 +320,7 @@ int ts_time_read(const struct ts_time_rule *r, const char *text, size_t n, int64
                : TS_TIME_NONE;
 }
 
-/* ------------------------------------------------------------------ sentences */
+/* ------------------------------------------------------------------ sentences for messages */
 
 /* Writes the time that a number means in a unit, with the name of the unit. */
 static size_t put_reading(uint32_t unit, const struct ts_number *x, char *ret, size_t room)

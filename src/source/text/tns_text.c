@@ -32,7 +32,7 @@ static inline int is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
 }
 
-/* ------------------------------------------------------------------ one line, any form */
+/* ------------------------------------------------------------------ one line of any form */
 
 int ts_tns_missing(const struct ts_tns_rules *r, uint32_t column, const char *name, int mode,
                    const char *word, const char *end, struct ts_err *err)
@@ -240,7 +240,7 @@ static int parse_line(const struct ts_tns_rules *r, const char *p, const char **
     return rc < 0 ? rc : ts_tns_add(r, index, value, b, err);
 }
 
-/* ------------------------------------------------------------------ all lines */
+/* ------------------------------------------------------------------ all lines of a text */
 
 /* Parses a line in its usual form: unsigned indices and a simple decimal. Returns its end, or NULL
  * if parse_line must read or refuse it. */
@@ -340,7 +340,7 @@ uint32_t ts_tns_fields(const char *text, size_t bytes, uint64_t *n_lines)
     return 0;
 }
 
-/* ------------------------------------------------------------------ sptensor */
+/* ------------------------------------------------------------------ the header "sptensor" */
 
 /* Finds the next line that has words. Returns their number. */
 static uint32_t header_line(struct ts_tns_header *h, const char *text, size_t bytes,
@@ -461,7 +461,7 @@ int ts_tns_header(struct ts_tns_rules *rules, const char *text, size_t bytes,
     return 1;
 }
 
-/* ------------------------------------------------------------------ the kind of text */
+/* ------------------------------------------------------------------ functions for text_kind.h */
 
 static int takes_any_text(const char *text, size_t bytes)
 {
