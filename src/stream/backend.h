@@ -55,7 +55,7 @@ struct ts_backend_conf {
     const struct ts_tensor *tensor;
     uint32_t rank;
     uint32_t n_models;     /* models computed in one pass, if the backend has `model`; 0: one */
-    const uint32_t *ranks; /* ranks of the n_models models, instead of `rank`; lent for the call */
+    const uint32_t *ranks; /* ranks of the models, instead of `rank`; valid during the call */
     enum ts_precision precision;
     uint32_t threads;           /* 0: all */
     int device[TS_MAX_DEVICES]; /* gpu: numbers of the devices; one may be named twice, for tests */
@@ -125,7 +125,7 @@ struct ts_backend_times {
     uint32_t n_ranks;
     uint32_t n_devices;
     struct ts_device_times device[TS_MAX_TEAM];
-    /* times of n_ranks ranks on CPU cores, instead of `device`; lent until the next call; or
+    /* times of n_ranks ranks on CPU cores, instead of `device`; valid until the next call; or
      * NULL */
     const struct ts_device_times *cores;
 };
@@ -265,10 +265,10 @@ struct ts_backend {
     int (*solve)(void *be, uint32_t mode, const struct ts_row_update *update,
                  const struct ts_row_sums *sums, struct ts_err *err);
 
-    /* factor[mode](:, r) *= s[r] */
+    /* Multiplies each column r of factor[mode] by s[r]. */
     int (*scale)(void *be, uint32_t mode, const double *s, struct ts_err *err);
 
-    /* gram := factor[mode]' factor[mode] */
+    /* Sets gram to the Gram matrix of the mode: factor[mode]' factor[mode]. */
     int (*gram)(void *be, uint32_t mode, double *gram, struct ts_err *err);
 
     /* Returns model k, from 0, of several models in one pass; model 0 is the result of `open`. It

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* capability.h - what a backend can do, and what a run needs of it: bits of one list.
+/* capability.h - what a backend can do, and what a run needs of it, both as bits of one list.
  *
  * The first capabilities are the row updates of row_update.h, with the same numbers. Those of the
  * list below follow. A backend states its bits once (`can` of struct ts_backend). A run adds up

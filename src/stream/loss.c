@@ -33,7 +33,7 @@ OF_BLOCK(poisson)
 #define LOSS(KIND, name, ...) OF_BLOCK(name)
 #include "stream/losses.def"
 
-/* ---- the table ---- */
+/* ---- the table of losses ---- */
 
 const struct ts_loss ts_loss_poisson = { .name = "poisson",
                                          .number = "",
@@ -72,7 +72,7 @@ static const char all_names[] = "least-squares, poisson"
 #include "stream/losses.def"
     ;
 
-/* ---- names ---- */
+/* ---- names of losses ---- */
 
 int ts_loss_takes_number(int kind)
 {

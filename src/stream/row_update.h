@@ -181,7 +181,7 @@ struct ts_loss;
 
 struct ts_multiply {
     const struct ts_loss *loss;
-    const double *weight; /* rank */
+    const double *weight; /* the numbers of diag(weight), one for each column */
     double grow;          /* 0: marks have no effect */
     uint32_t rounds;
     int judge;                   /* 1: compute loss and inner */

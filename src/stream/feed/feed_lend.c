@@ -67,7 +67,7 @@ void ts_feed_offer_stay(struct ts_feed *f, uint32_t mode, uint64_t shard, int ra
         wake(f, owner, 0);
 }
 
-/* ---- passes ---- */
+/* ---- beginning a pass ---- */
 
 /* Empties all queues of a mode except that of unchecked resident shards, which lasts from pass to
  * pass. */
@@ -155,7 +155,7 @@ static void begin_pass(struct ts_feed *f, uint32_t mode)
         ts_reader_kick(f->reader);
 }
 
-/* ---- lending ---- */
+/* ---- lending a shard ---- */
 
 /* A shard that is being lent. */
 struct pick {

@@ -64,7 +64,7 @@ enum ts_feed_kind {
     TS_READY_KEEP,
     TS_RAW_SLOT, /* raw: not checked yet */
     TS_RAW_KEEP,
-    TS_READY_STAY, /* resident */
+    TS_READY_STAY, /* stay: the shard stays in host memory */
     TS_RAW_STAY,
     TS_N_KINDS,
 };
@@ -76,7 +76,7 @@ struct ts_feed_queue {
 };
 
 struct ts_feed_item {
-    uint64_t next;       /* next in its queue */
+    uint64_t next;       /* next shard in the same queue */
     uint64_t read_for;   /* the last pass for which the reader got a job for this shard */
     uint32_t slot;       /* its slot, while it is in a queue of slots */
     unsigned char owner; /* the consumer whose range it is in */
@@ -85,8 +85,8 @@ struct ts_feed_item {
 
 struct ts_feed_mode {
     uint64_t n_shards, n_gone;
-    atomic_uchar *known; /* n_shards, each a sum of ts_shard_known; SOUND is set without the lock */
-    struct ts_feed_item *item;                 /* n_shards */
+    atomic_uchar *known; /* for each shard a sum of ts_shard_known; SOUND is set without the lock */
+    struct ts_feed_item *item;                 /* an item for each shard */
     uint64_t first[TS_FEED_MAX_CONSUMERS + 1]; /* as in struct ts_feed_deal */
     struct ts_feed_queue queue[TS_FEED_MAX_CONSUMERS][TS_N_KINDS];
 };

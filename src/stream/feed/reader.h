@@ -33,7 +33,7 @@ struct ts_read_job {
     void *addr;
     /* how many of the last bytes may be missing because the file ends before them */
     uint64_t spare;
-    uint64_t tag; /* for the owner */
+    uint64_t tag; /* a number of the owner, which the reader only passes on to `done` */
 };
 
 struct ts_reader_conf {

@@ -14,7 +14,7 @@
 #include "stream/feed/feed.h"
 
 #define AHEAD_BYTES (UINT64_C(64) << 20) /* bytes to read ahead: 12 ms of a disk of 5 GB/s */
-#define LENT_SLOTS  4u                   /* slots that a consumer may hold meanwhile */
+#define LENT_SLOTS  4u                   /* slots that a consumer may hold while others fill */
 #define MOST_SLOTS  1024u
 
 static uint64_t pages(uint64_t bytes)
