@@ -13,7 +13,7 @@
 #define INLINE static inline __attribute__((always_inline))
 #define PIECE  TS_BLOCK_NNZ
 
-/* ------------------------------------------------------------------ the loops */
+/* ------------------------------------------------------------------ loops by instruction set */
 
 /* Loads 32 bits (an index, code or weight) from an address of any alignment and type. */
 INLINE uint64_t load_32(const uint32_t *at)
@@ -166,7 +166,7 @@ int ts_cell_sum_shard(const struct ts_disk_shard *shard, const void *raw, uint32
                       uint32_t n_codes, const uint8_t level[], struct ts_cell_sum *sum,
                       struct ts_err *err)
 {
-    /* With this value kind the decoder returns codes instead of values. */
+    /* With the value kind F32 the decoder returns the codes unchanged, as bits of values. */
     const struct ts_unpack_conf conf = {
         .order = order, .n_codes = n_codes, .value_kind = TS_VALUE_F32, .weights = n_codes > 1
     };

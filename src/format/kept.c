@@ -131,7 +131,7 @@ int ts_kept_copy(const struct ts_kept *from, uint32_t order, const uint32_t mode
     return rc;
 }
 
-/* ---- the file ---- */
+/* ---- reading and writing the file `options` ---- */
 
 int ts_kept_make(const struct ts_kept *k, uint64_t index_hash, void **ret, size_t *bytes,
                  struct ts_err *err)
@@ -289,7 +289,7 @@ int ts_kept_read(const struct ts_tensor *t, struct ts_kept *ret, struct ts_err *
     return rc;
 }
 
-/* ---- comparison ---- */
+/* ---- comparing the options of two builds ---- */
 
 static int is_none(const char *text)
 {

@@ -20,7 +20,7 @@
 
 struct ts_label_lines;
 
-/* *ret is NULL for a mode without labels. */
+/* Opens the labels of a mode. *ret is NULL if the mode has no labels. */
 int ts_label_lines_open(const struct ts_tensor *t, uint32_t mode, struct ts_label_lines **ret,
                         struct ts_err *err);
 

@@ -46,7 +46,7 @@
 #define TS_FORMAT_ZEROS    2u
 #define TS_FORMAT_WEIGHTS  3u         /* version of an index with TS_TENSOR_WEIGHTS */
 #define TS_FORMAT_SEGMENTS 4u         /* version of an index that lists segments */
-#define TS_INDEX_MAGIC     "TSHINDEX" /* 8 bytes, no NUL */
+#define TS_INDEX_MAGIC     "TSHINDEX" /* 8 bytes without a NUL at the end */
 #define TS_ROWS_MAGIC      "TSHROWS1"
 #define TS_LABELS_MAGIC    "TSHLABEL"
 #define TS_MODES_MAGIC     "TSHMODES"
@@ -83,19 +83,19 @@ struct ts_disk_header {
     uint64_t index_bytes; /* size of this file, the final checksum included */
     uint64_t nnz;
     double norm;       /* sqrt of the sum of squares of the values, float64 */
-    double value_base; /* CONST, INT */
+    double value_base; /* added to the codes of TS_VALUE_INT; the value of TS_VALUE_CONST */
     double value_bits; /* order-0 entropy of the values, bits per nonzero */
     double value_min, value_max;
     uint32_t value_kind;
     uint32_t value_bytes;      /* 4 or 8: the type requested at build */
     uint32_t n_dict;           /* entries of the dictionary; 0 unless value_kind is DICT */
-    uint32_t block_nnz;        /* TS_BLOCK_NNZ */
-    uint32_t partition_blocks; /* TS_PARTITION_BLOCKS */
+    uint32_t block_nnz;        /* nonzeros of a full block: TS_BLOCK_NNZ */
+    uint32_t partition_blocks; /* blocks of a full partition: TS_PARTITION_BLOCKS */
     uint32_t max_shard_bytes;  /* largest raw_bytes of any shard of any mode */
     uint64_t input_nnz;        /* nonzeros read, duplicates and zeros included */
     uint64_t n_duplicates;     /* nonzeros that were merged into another one of the same cell */
     uint64_t n_zeros;          /* zeros that were dropped: read as zeros, or sums of duplicates */
-    uint32_t flags;            /* TS_TENSOR_* */
+    uint32_t flags;            /* sum of TS_TENSOR_* (below) */
     uint32_t reserved32;
     uint8_t reserved[128]; /* zero */
 };
@@ -131,7 +131,7 @@ struct ts_disk_mode {
 
 /* One shard. 64 bytes. */
 struct ts_disk_shard {
-    uint64_t offset;       /* in modeK.shards, a multiple of TS_PAGE */
+    uint64_t offset;       /* position in modeK.shards, a multiple of TS_PAGE */
     uint64_t hash;         /* XXH3-64 of the stored bytes, zero padding to TS_PAGE included */
     uint32_t stored_bytes; /* bytes on disk, before the padding */
     uint32_t raw_bytes;    /* bytes after LZ4 decompression; stored_bytes without LZ4 */
@@ -139,7 +139,7 @@ struct ts_disk_shard {
     uint32_t n_blocks;  /* number of blocks; all but the last of a mode copy are full */
     uint32_t row_first; /* compact row of its first nonzero */
     uint32_t row_last;  /* compact row of its last nonzero */
-    uint32_t flags;     /* TS_SHARD_* */
+    uint32_t flags;     /* sum of TS_SHARD_* */
     uint32_t reserved32;
     uint8_t reserved[16];
 };
@@ -159,7 +159,7 @@ struct ts_disk_shard {
 struct ts_disk_rows {
     char magic[8];
     uint32_t version;
-    uint32_t mode; /* from 0 */
+    uint32_t mode; /* number of the mode, from 0 */
     uint64_t n_rows;
     uint64_t dim;
 };
@@ -241,7 +241,7 @@ struct ts_disk_segment {
     uint32_t reserved32;
     uint8_t reserved[40]; /* zero */
 };
-#define TS_SORT_LEVELS    0u /* by the rows of its levels */
+#define TS_SORT_LEVELS    0u /* by the rows of level 0, then level 1, and so on */
 #define TS_REPEATED_SUM   0u /* the values are added */
 #define TS_REPEATED_ERROR 1u /* no earlier segment has a cell of this one */
 

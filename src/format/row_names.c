@@ -25,7 +25,7 @@ struct ts_name_page {
     char data[PAGE_BYTES];
 };
 
-/* ------------------------------------------------------------------ sizes and memory */
+/* ------------------------------------------------------------------ sizes of tables and caches */
 
 /* Sets ret to the sizes of a mode's three tables (used indices, label positions, label text); 0
  * for a table that is not needed. */
@@ -111,7 +111,7 @@ static void share_memory(const struct ts_row_names_conf *conf, struct ts_row_nam
 struct fill {
     struct ts_name_table *table;
     uint64_t done;
-    char *buffer; /* PIECE_BYTES, if the table is a file */
+    char *buffer; /* PIECE_BYTES bytes to be written, if the table is a file */
     size_t held;
 };
 

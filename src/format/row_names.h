@@ -43,7 +43,7 @@ struct ts_name_table {
     int fd, own_fd;
     uint64_t at;               /* position of the table in the file */
     uint32_t n_pages;          /* pages of a cache, a power of two */
-    struct ts_name_page *page; /* threads x n_pages */
+    struct ts_name_page *page; /* pages of all caches: n_pages for each thread */
 };
 
 struct ts_row_names {
@@ -51,7 +51,7 @@ struct ts_row_names {
     struct {
         uint32_t index_bytes; /* bytes of an entry of `index`: 4 or 8; 0: row i is index i */
         uint64_t n_labels;
-        size_t longest; /* label */
+        size_t longest; /* bytes of the longest label */
         struct ts_name_table index, place, text;
         char **line; /* for each thread: memory for a label that lies on two pages */
         size_t *line_room;

@@ -22,7 +22,7 @@
 #include "format/tensor_index.h"
 #include "format/arrays/array_kind.h"
 
-/* "dir/mode3.rows"; NULL when out of memory. */
+/* Returns the path of a file of a mode, "dir/mode3.rows", malloc'ed; NULL when out of memory. */
 static char *mode_path(const char *dir, uint32_t mode, const char *suffix)
 {
     const size_t room = strlen(dir) + strlen(suffix) + 32;
@@ -75,8 +75,8 @@ static int is_unfinished(const char *path)
     return len > n && strncmp(path + len - n, TS_BUILDING_SUFFIX, n) == 0;
 }
 
-/* Whether a tensor PATH.old.PID is there, and its name: a file system without an exchange of names
- * has it for a moment (base/files/atomic_out.h). */
+/* Whether the tensor has the name PATH.old.PID now, which is copied to ret. It has this name for a
+ * moment if the file system cannot exchange two names (base/files/atomic_out.h). */
 static int is_moved(const char *path, char *ret, size_t room)
 {
     char pattern[4096];

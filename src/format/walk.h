@@ -21,7 +21,7 @@
 struct ts_walk {
     const struct ts_tensor *tensor;
     uint32_t mode;
-    /* whether to skip shards that are not on this machine (format/part.h); set after opening */
+    /* 1: skip shards that are not on this machine (format/part.h); set by the caller after open */
     int here;
     uint64_t *rows[TS_MAX_ORDER]; /* input index of each row of a mode; NULL: row i is index i */
 };

@@ -11,7 +11,7 @@
 
 #include "format/arrays/array_name.h"
 
-#define HEAD_BYTES 4096 /* comments may be before the first word of text */
+#define HEAD_BYTES 4096 /* bytes that are read: comments may be before the first word of text */
 
 static int is_npy(const char *name, const uint8_t *head, size_t n)
 {

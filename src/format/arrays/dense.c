@@ -32,7 +32,7 @@
 #define MOST_SLAB_ROWS  4096u /* a product needs memory for each row of a slab */
 #define MOST_SLAB_BYTES (UINT64_C(16) << 20)
 
-/* ---- the shape ---- */
+/* ---- the shape of an array ---- */
 
 static int check_shape(const struct ts_dense_array *a, uint64_t *cells, struct ts_err *err)
 {
@@ -204,7 +204,7 @@ int ts_dense_check_same(const struct ts_dense *d, struct ts_err *err)
                    d->array.path);
 }
 
-/* ---- opening ---- */
+/* ---- opening an array ---- */
 
 int ts_dense_open(const struct ts_dense_array *array, struct ts_tensor **ret, struct ts_err *err)
 {

@@ -56,10 +56,10 @@ struct ts_dense_array {
     const char *file;   /* the file with the cells; NULL: `path` */
     const void *memory; /* the cells; NULL: they are in the file */
     uint64_t offset;    /* position of the first cell in the file */
-    int exact;          /* the file must end with the last cell */
-    int raw;            /* the file has no header */
+    int exact;          /* 1: the file must end with the last cell */
+    int raw;            /* 1: the file has no header */
     enum ts_cell_type type;
-    int swapped; /* the byte order of the cells is not that of this machine */
+    int swapped; /* 1: the byte order of the cells is not that of this machine */
     int fortran; /* Fortran order: the first index changes fastest; else the last one does */
     uint32_t order;
     uint64_t dim[TS_DENSE_MAX_ORDER];
@@ -85,7 +85,7 @@ struct ts_dense {
     /* Checksums of chunks (array_index.h), with which cells are compared when they are read; or
      * NULL. */
     uint64_t *sum;
-    int summing; /* the checksums are being computed, so cells are not compared with them */
+    int summing; /* 1: the checksums are being computed, so cells are not compared with them */
     int fd; /* descriptor of the file, open as long as the tensor; -1: the array is in memory */
     struct stat opened;                /* status of the file at opening; st_nlink 0: not checked */
     uint64_t n_unknown, first_unknown; /* number of NaN cells; number of the first one */
