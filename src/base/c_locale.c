@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static locale_t of_c; /* (locale_t)0 when there is no memory for it */
+static locale_t of_c; /* the C locale; (locale_t)0 when there is no memory for it */
 
 static void make(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* clock.h - time for measuring: monotonic, nanoseconds. */
+/* clock.h - clocks for measuring, in nanoseconds: a monotonic one, and CPU time. */
 #ifndef TS_BASE_CLOCK_H
 #define TS_BASE_CLOCK_H
 

@@ -21,7 +21,7 @@ static const double power_of_10[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  
                                       1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
 #define MAX_POWER 22 /* the last power of ten that is exact in float64 */
 
-/* Decimal digits of x. */
+/* Returns the number of decimal digits of x. */
 static inline uint32_t n_digits(uint64_t x)
 {
     for (uint32_t n = 1;; n += 4, x /= 10000) {
@@ -96,7 +96,7 @@ static char *put_exponent(char *at, int exponent)
 /* Writes d, with a point or an exponent if its size requires that. Returns the end. */
 static char *put_decimal(char *at, struct decimal d)
 {
-    int n, point; /* digits, and how many of them come before the point */
+    int n, point; /* number of digits, and how many of them come before the point */
     char *end;
     drop_zeros(&d, 100000000, 8);
     drop_zeros(&d, 10000, 4);
@@ -152,7 +152,7 @@ static u128 power_of_5(int n)
            (left <= LAST_FIVE ? 1 : 5);
 }
 
-/* (high * 2^128 + low) / 2^shift, rounded down, if that fits in 128 bits. A negative shift
+/* Returns (high * 2^128 + low) / 2^shift, rounded down, if it fits in 128 bits. A negative shift
  * multiplies. */
 static u128 shift_right(uint64_t high, u128 low, int shift)
 {
@@ -163,7 +163,7 @@ static u128 shift_right(uint64_t high, u128 low, int shift)
  * are not enough, and for powers of two, whose lower neighbour is nearer. */
 static int scale(double x, int is_single, int digits, struct scaled *ret)
 {
-    const int unused = is_single ? 29 : 0; /* bits of the mantissa */
+    const int unused = is_single ? 29 : 0; /* low bits of the mantissa: not used by float32 */
     uint64_t word, mantissa;
     int exp2, shift;
     u128 five, low, middle;

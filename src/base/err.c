@@ -38,7 +38,7 @@ static void keep_ends(const char *whole, size_t len, char *text, size_t size)
     memcpy(text + head + sizeof gap - 1, whole + tail, len - tail + 1);
 }
 
-/* err->text is written last, since the arguments may point into it. */
+/* Fills err. err->text is written last, since the arguments may point into it. */
 static int write_sentence(struct ts_err *err, int code, int sys, const char *fmt, va_list ap)
 {
     char whole[WHOLE_CHARS];

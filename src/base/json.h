@@ -21,18 +21,18 @@
 struct ts_json {
     FILE *to;
     uint32_t depth;
-    uint64_t array; /* bit d: level d is an array */
+    uint64_t array; /* bit d: what is open at depth d is an array, not an object */
     int comma;      /* 1: a comma is needed before the next member */
 };
 
 void ts_json_open(struct ts_json *j, FILE *to);
-void ts_json_str(struct ts_json *j, const char *key, const char *value); /* NULL: null */
+void ts_json_str(struct ts_json *j, const char *key, const char *value); /* value NULL: writes null */
 void ts_json_u64(struct ts_json *j, const char *key, uint64_t value);
 void ts_json_i64(struct ts_json *j, const char *key, int64_t value);
 void ts_json_f64(struct ts_json *j, const char *key, double value);
 void ts_json_bool(struct ts_json *j, const char *key, int value);
-void ts_json_array(struct ts_json *j, const char *key);  /* until ts_json_close */
-void ts_json_object(struct ts_json *j, const char *key); /* until ts_json_close */
+void ts_json_array(struct ts_json *j, const char *key);  /* opens it until ts_json_close */
+void ts_json_object(struct ts_json *j, const char *key); /* opens it until ts_json_close */
 void ts_json_close(struct ts_json *j);
 
 /* For an object that is a whole file: adds the last members "file_version" and "file_checksum", the

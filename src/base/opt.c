@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- nearest name ---- */
+/* ---- the known name nearest to a word ---- */
 
 #define MAX_WORD 63 /* longer words get no suggestion */
 
@@ -61,7 +61,7 @@ const char *ts_opt_nearest(const char *word, const char *const names[])
     return best;
 }
 
-/* ---- numbers ---- */
+/* ---- parsing numbers and durations ---- */
 
 /* Returns the factor of the suffix at `end`, a power of `base` (1000 or 1024), or 0 if it is not a
  * suffix. */
@@ -163,7 +163,7 @@ int ts_opt_duration(const char *text, uint64_t *ret, struct ts_err *err)
     return 0;
 }
 
-/* ---- values ---- */
+/* ---- setting the values of options ---- */
 
 static void *at(const struct ts_opt *opt, void *args)
 {
@@ -389,7 +389,7 @@ void ts_opt_text(const struct ts_opt *opt, const void *args, char *buf, size_t s
     }
 }
 
-/* ---- the command line ---- */
+/* ---- parsing the command line ---- */
 
 struct parse {
     const struct ts_cmd *cmd;

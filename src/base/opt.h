@@ -60,11 +60,11 @@ struct ts_opt_alias {
 };
 
 struct ts_cmd {
-    const char *program;  /* "tshard" */
-    const char *name;     /* NULL if the program has one command */
-    const char *operands; /* "FILE...", "[TENSOR.tsh]" or "" */
+    const char *program;  /* name of the program, as "tshard" */
+    const char *name;     /* name of the command; NULL if the program has only one */
+    const char *operands; /* operands in the usage: "FILE...", "[TENSOR.tsh]" or "" */
     uint32_t min_operands, max_operands;
-    const char *summary;  /* one line */
+    const char *summary;  /* one line about the command */
     const char *text;     /* paragraphs for --help and the man page, separated by blank lines */
     const char *examples; /* lines of "command\n  what it does\n" or NULL */
     const struct ts_opt *opts;

@@ -209,7 +209,7 @@ void ts_opt_brief(const struct ts_cmd *cmd, FILE *to)
             cmd->program, cmd->name, cmd->program, cmd->name);
 }
 
-/* ---- man(7) ---- */
+/* ---- the man page, in the format of man(7) ---- */
 
 static void roff(FILE *to, const char *text, const char *end)
 {

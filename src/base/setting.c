@@ -96,7 +96,7 @@ uint32_t ts_setting_row(const char *const *first, uint32_t i)
     return TS_NO_SETTING;
 }
 
-/* ---- sentences ---- */
+/* ---- replacing marks in messages ---- */
 
 static atomic_int spoken = TS_WORDS_FIELDS;
 

@@ -18,7 +18,7 @@
 #include "base/setting.h"
 #include "base/machine/thread.h"
 
-#define BUFFER_BYTES (256u << 10) /* about 2000 events */
+#define BUFFER_BYTES (256u << 10) /* buffer of the file: about 2000 events */
 #define QUEUE_EVENTS 32768u       /* room for half a second of events of four GPUs */
 /* number of waiting events at which the writer is woken; it finds fewer by its regular checks */
 #define QUEUE_WAKES 4096u
@@ -45,12 +45,12 @@ struct ts_trace {
     int writes;           /* 1: the writer's thread runs */
     pthread_mutex_t lock; /* protects the fields of the queue */
     pthread_cond_t more, room;
-    struct event *event;  /* QUEUE_EVENTS, a ring */
-    uint64_t added, done; /* numbers of events since the start */
+    struct event *event;  /* the queue: a ring of QUEUE_EVENTS events */
+    uint64_t added, done; /* number of events so far: put into the queue, written */
     int last;             /* 1: no more events will be added */
 };
 
-/* ---- the file ---- */
+/* ---- opening and closing the file ---- */
 
 #define BEGINS "{\"displayTimeUnit\":\"ms\",\"traceEvents\":["
 
@@ -177,7 +177,7 @@ int ts_trace_close(struct ts_trace *t, struct ts_err *warn, struct ts_err *err)
     return rc;
 }
 
-/* ---- events ---- */
+/* ---- adding and writing events ---- */
 
 /* Returns the process number of a group in the file. Viewers use process 0 and thread 0 for the
  * idle loop of a kernel, so numbers start at 1. */

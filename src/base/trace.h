@@ -37,14 +37,14 @@ struct ts_trace;
 enum ts_trace_lane {
     /* events of the host */
     TS_TRACE_MODES = 0, /* MTTKRP and row update of each mode, as the backend's caller sees them */
-    TS_TRACE_READ = 1,  /* + number of the target buffer, below 127 */
-    TS_TRACE_CHECK = 128, /* + number of the checking thread, below 128 */
+    TS_TRACE_READ = 1,  /* reads from disk; + a number below 127, as several reads overlap */
+    TS_TRACE_CHECK = 128, /* checks of shards; + number of the thread, below 128 */
     /* events of a GPU, to be added to TS_TRACE_GPU */
     TS_TRACE_WAIT = 0, /* a device waits for a shard */
     TS_TRACE_COPY = 1,
     TS_TRACE_SOLVE = 2,
     TS_TRACE_EXCHANGE = 3,
-    TS_TRACE_KERNEL = 4, /* + number of the stream */
+    TS_TRACE_KERNEL = 4, /* kernels; + number of the CUDA stream */
 };
 
 /* Opens a trace. force: an existing file of the name may be replaced. */

@@ -45,7 +45,7 @@ uint64_t ts_atomic_dir_free(const struct ts_atomic_dir *d)
     return d->free_bytes;
 }
 
-/* ---- the lock ---- */
+/* ---- the lock of a directory ---- */
 
 static void let_go(struct ts_atomic_dir *d)
 {
@@ -263,7 +263,7 @@ int ts_atomic_dir_held(int partial, long *pid)
     return held;
 }
 
-/* ---- opening and closing ---- */
+/* ---- opening and closing an unfinished directory ---- */
 
 /* Fails before the work begins if the place cannot be replaced at the end, as a mount point cannot.
  * A path such as `.` is replaced by one with a parent directory. */
@@ -410,7 +410,7 @@ int ts_atomic_dir_finish(FILE *file, const char *path, struct ts_err *err)
     return rc;
 }
 
-/* ---- commit ---- */
+/* ---- commit: giving the directory its final name ---- */
 
 struct syncing {
     const char *path;

@@ -12,7 +12,7 @@
 #include "base/files/atomic_steps.h"
 
 #define TEXT_BYTES 160
-#define REPLACES   "replaces\n" /* optional second line of the text */
+#define REPLACES   "replaces\n" /* optional second line of the text of a lock */
 
 int ts_lock_parse(const char *text, struct ts_lock_text *ret)
 {

@@ -15,7 +15,7 @@
  * Returns -1 with errno when the directory cannot be read. */
 int ts_atomic_walk(int dir, int (*f)(void *ctx, int dir, const char *name), void *ctx);
 
-/* The result of checking all names. */
+/* The result of checking all names in a directory. */
 struct ts_atomic_names {
     const struct ts_atomic_conf *conf;
     int whole;

@@ -22,7 +22,7 @@
 #define TRIES      100 /* attempts: one fails if another process renames or removes the file */
 #define HEAD_BYTES 4096
 
-/* ---- shared functions ---- */
+/* ---- functions that atomic_dir.c uses, too ---- */
 
 char *ts_atomic_join(const char *a, const char *b, const char *c)
 {
@@ -153,7 +153,7 @@ int ts_atomic_rename_new(const char *from, const char *to)
     return rename(from, to);
 }
 
-/* ---- a file ---- */
+/* ---- a file that appears whole ---- */
 
 struct ts_atomic_file {
     struct ts_atomic_conf conf;

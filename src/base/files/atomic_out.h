@@ -40,7 +40,7 @@
 
 #include "base/err.h"
 
-#define TS_ATOMIC_LOCK "lock" /* the file in a directory that is being written */
+#define TS_ATOMIC_LOCK "lock" /* name of the lock file in an unfinished directory */
 
 enum ts_atomic_kind {
     TS_ATOMIC_FOREIGN = 0, /* not written by us: never touched */
@@ -52,8 +52,8 @@ enum ts_atomic_kind {
 };
 
 struct ts_atomic_conf {
-    const char *path;   /* as the user gave it; copied */
-    const char *suffix; /* ".building", ".partial" */
+    const char *path;   /* path of the result, as the user gave it; copied */
+    const char *suffix; /* added to the path until the commit: ".building" or ".partial" */
     /* "tensor" or "decomposition", for messages. Strings from here on must stay valid */
     const char *what;
     const char *place; /* the setting for another place, in messages: TS_SET_OUT */
@@ -72,7 +72,7 @@ struct ts_atomic_conf {
     int (*looks)(const char *head, size_t n, int sure);
 };
 
-/* ---- a directory ---- */
+/* ---- a directory that appears whole ---- */
 
 struct ts_atomic_dir;
 
@@ -113,12 +113,12 @@ int ts_atomic_dir_replaces(int dir);
  * pipe. */
 long ts_atomic_head(int dir, const char *name, void *buf, size_t room);
 
-/* ---- a file ---- */
+/* ---- a file that appears whole ---- */
 
 struct ts_atomic_file;
 
-/* conf->kind and conf->resumable are not used. If the path leads to a pipe or device, it is opened
- * to append. */
+/* Opens a file to be written. conf->kind and conf->resumable are not used. If the path leads to a
+ * pipe or device, it is opened to append. */
 int ts_atomic_file_open(const struct ts_atomic_conf *conf, struct ts_atomic_file **ret,
                         struct ts_err *err);
 void ts_atomic_file_close(struct ts_atomic_file *f);

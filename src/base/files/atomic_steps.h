@@ -13,7 +13,8 @@
 
 enum ts_atomic_lock { TS_LOCK_FAILED = -1, TS_LOCK_HELD, TS_LOCK_BUSY, TS_LOCK_UNKNOWN };
 
-/* Locks without waiting. UNKNOWN: this file system has no locks. FAILED: errno says why. */
+/* Locks an open file without waiting. UNKNOWN: its file system has no locks. FAILED: errno says
+ * why. */
 enum ts_atomic_lock ts_atomic_lock(int fd);
 
 /* The text of a lock: "PID HOST", and a second line in a result that replaces another one, from
@@ -49,7 +50,7 @@ int ts_lock_fail_busy(const char *partial, const char *text, struct ts_err *err)
 /* Whether the open file still has this name: another process may have renamed or replaced it. */
 int ts_atomic_has_name(int fd, int dir, const char *name);
 
-/* a + b + c, malloc'ed. */
+/* Returns the texts a, b and c joined to one text, malloc'ed. */
 char *ts_atomic_join(const char *a, const char *b, const char *c);
 
 /* Calls fsync. It is not a failure if the file system does not support it for this file. */

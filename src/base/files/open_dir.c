@@ -16,7 +16,7 @@ struct ts_open_dir {
     int fd;
 };
 
-/* ---- one file ---- */
+/* ---- identifying a file, and opening it again ---- */
 
 int ts_file_id_of(const char *path, struct ts_file_id *ret)
 {
@@ -69,7 +69,7 @@ int ts_file_crowded(int fd)
            (rlim_t)fd >= most.rlim_cur / 2;
 }
 
-/* ---- a directory ---- */
+/* ---- opening a directory and its files ---- */
 
 /* Makes the object, which owns fd. Closes fd on failure. */
 static int make(int fd, const char *path, const char *real, struct ts_open_dir **ret,

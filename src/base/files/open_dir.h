@@ -69,7 +69,7 @@ int ts_open_dir_explain(const struct ts_open_dir *d, int rc, struct ts_err *err)
 int ts_open_dir_fail(const char *path, struct ts_err *err);
 int ts_open_dir_stale(int rc, const struct ts_err *err);
 
-/* ---- one file ---- */
+/* ---- identifying a file, and opening it again ---- */
 
 /* Identifies a file while it is open. */
 struct ts_file_id {

@@ -19,7 +19,7 @@
 #include "base/err.h"
 
 struct ts_place {
-    const char *path; /* NULL: none */
+    const char *path; /* path of the input or output; NULL: there is none */
     /* for an output: the suffix of its first name, such as ".partial"; NULL: an input */
     const char *suffix;
     /* for an output: the setting that chooses another place, such as TS_SET_OUT */

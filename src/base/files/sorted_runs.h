@@ -42,7 +42,7 @@ struct ts_sorted_runs {
     void *list;                        /* an entry for each run, of the sort's type */
 };
 
-/* Initialize the struct with { tmp, purpose, stop, .fd = -1 }. */
+/* Closes the file and frees the list. A new struct is { tmp, purpose, stop, .fd = -1 }. */
 void ts_sorted_runs_close(struct ts_sorted_runs *r);
 
 /* Makes the file before the first run, and room in the list for one more entry of entry_bytes. The

@@ -17,8 +17,8 @@
 
 #include "base/err.h"
 
-/* like: a file whose owner is also trusted; NULL: none. *ret: the path without symbolic links, to
- * be freed. */
+/* Fails unless only trusted users can change the file at `path`. like: a file whose owner is also
+ * trusted; NULL: none. *ret: the path without symbolic links, to be freed. */
 int ts_trusted_path(const char *path, const char *like, char **ret, struct ts_err *err);
 
 #endif

@@ -20,7 +20,7 @@
 #define TS_BIGMEM_HUGE  ((size_t)2 << 20)
 #define TS_BIGMEM_SLACK ((size_t)256)
 
-/* purpose: the name of the block in messages, such as "factor matrix of mode 2". */
+/* Allocates a block. purpose: its name in messages, such as "factor matrix of mode 2". */
 int ts_bigmem_new(size_t bytes, const char *purpose, void **ret, struct ts_err *err);
 void ts_bigmem_free(void *addr, size_t bytes); /* addr may be NULL */
 

@@ -50,7 +50,7 @@ static inline void ts_fpmode_restore(uint64_t mode)
     __asm__ volatile("msr fpcr, %0" : : "r"(mode) : "memory");
 }
 
-#define TS_FPMODE_FLUSH (UINT64_C(1) << 24) /* FZ: operands and results */
+#define TS_FPMODE_FLUSH (UINT64_C(1) << 24) /* FZ: subnormal operands and results become zero */
 
 #else
 
