@@ -29,11 +29,11 @@
 struct mpi_ranks {
     struct ts_comm comm; /* must be the first member: of() casts a ts_comm to this struct */
     MPI_Comm all, leave, host;
-    struct ts_heartbeat *heartbeat; /* or NULL */
+    struct ts_heartbeat *heartbeat; /* detects lost ranks (heartbeat.h); or NULL */
     atomic_int left;                /* with a heartbeat: 1 after a message TAG_LEAVE arrived */
-    int *count, *place;             /* n */
-    int *rc;                        /* n */
-    uint32_t *machine;              /* n */
+    int *count, *place;             /* for MPI_Allgatherv: bytes and offset of each rank */
+    int *rc;                        /* for each rank, its result in the last agree */
+    uint32_t *machine;              /* for each rank, the number of its machine */
     MPI_Request *request;
     uint32_t n_requests, most_requests;
     struct ts_err err; /* the first failure that agree returned */
@@ -51,7 +51,7 @@ static void wait_all(struct mpi_ranks *m, uint32_t n)
         MPI_Wait(&m->request[i], &status);
 }
 
-/* ---- agree ---- */
+/* ---- agreeing on a result ---- */
 
 /* Returns the rank whose result all ranks get: the lowest with a failure, otherwise the lowest that
  * stops (TS_ESTOP), otherwise rank 0. */
@@ -143,7 +143,7 @@ static int poll(struct ts_comm *c)
     return m->heartbeat != NULL ? atomic_load(&m->left) : somebody_leaves(m);
 }
 
-/* ---- bytes ---- */
+/* ---- sending bytes ---- */
 
 static int add_request(struct mpi_ranks *m, MPI_Request **ret, struct ts_err *err)
 {

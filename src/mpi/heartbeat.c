@@ -30,7 +30,7 @@ struct ts_heartbeat {
     MPI_Comm comm;
     const char *name;
     int rank, n, before, next;
-    /* the rank before counts as gone after so many beats were sent without one received */
+    /* the rank before counts as gone after this rank has sent this many beats and received none */
     uint32_t patience;
     int say;          /* duplicate of standard error, in case the program redirects its own */
     char *hosts;      /* names of hosts: n x HOST characters */
@@ -280,7 +280,7 @@ static uint32_t patience(void)
     return (uint32_t)((uint64_t)seconds * 1000000000 / BEAT_NS);
 }
 
-/* ---- until all have started ---- */
+/* ---- the wait until all ranks have started ---- */
 
 /* Ends this process and its launcher. MPI_Abort cannot be called, as MPI_Init may still be
  * running. */

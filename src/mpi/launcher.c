@@ -42,8 +42,8 @@ int ts_launcher_is(const char *comm)
     return strncmp(comm, "hydra_", 6) == 0;
 }
 
-/* Returns field n, from 3, of /proc/PID/stat (proc(5)); rest starts at field 3. Field 4 is the pid
- * of the parent, field 22 the start time. */
+/* Returns field n (3 or later) of /proc/PID/stat (proc(5)). rest: the text from field 3 on. Field 4
+ * is the pid of the parent, field 22 the start time. */
 static unsigned long long field_of(const char *rest, int n)
 {
     for (int i = 3; i < n && *rest != '\0'; i++)
