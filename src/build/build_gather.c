@@ -158,8 +158,8 @@ static int stays(struct ts_build *b, uint64_t *rec, uint64_t kept)
     return 1;
 }
 
-/* Merges the next n sorted records, and appends the result to the spool. n 0: all records were
- * passed. */
+/* Merges the next n sorted records, and appends the result to b->spool, the list of all merged
+ * records. n 0: all records were passed. */
 static int merge_records(void *arg, uint64_t *rec, uint64_t n, struct ts_err *err)
 {
     struct ts_build *b = arg;

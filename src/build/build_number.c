@@ -70,7 +70,7 @@ struct numbering {
     int any;
     uint64_t index, row;
     struct ts_cell_sum in, numbered_cells; /* checksums over the cells: with indices, with rows */
-    uint8_t field[TS_RECORD_FIELDS];       /* for each field of `sorted`, its field in the spool */
+    uint8_t field[TS_RECORD_FIELDS];       /* for each field of `sorted`, its field in b->spool */
     struct ts_spool out;
 };
 
@@ -355,7 +355,8 @@ static void compact_parallel(const struct ts_build *b, const struct ts_record_la
     }
 }
 
-/* Compacts a spool that is in memory: converts it to the other area, without gaps. */
+/* Shortens the records of b->spool, if they are in memory: converts them to the other area, without
+ * gaps. */
 static void compact_memory(struct ts_build *b, const struct ts_record_layout *to,
                            struct passed *passed)
 {
@@ -382,16 +383,16 @@ static void compact_memory(struct ts_build *b, const struct ts_record_layout *to
     }
 }
 
-/* Whether the spool is in one of b->rooms (memory as large as an area) and the compacted records
- * fit in an area. */
+/* Whether the records of b->spool are in one of b->rooms (memory as large as an area), and the
+ * shortened records fit in an area. */
 static int is_in_room(const struct ts_build *b, const struct ts_record_layout *to)
 {
     return b->spool.room > 0 && b->spool.n <= b->spool.head_n &&
            b->spool.n <= b->area_words / to->words;
 }
 
-/* Compacts the whole spool at once into area[0]. The new spool keeps that memory, and the room of
- * the old spool becomes the area. */
+/* Shortens all records of b->spool at once into area[0]. The new spool keeps that memory, and the
+ * memory of the old spool becomes the area. */
 static int compact_room(struct ts_build *b, struct ts_spool *out, struct passed *passed,
                         struct ts_err *err)
 {

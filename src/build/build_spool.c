@@ -43,7 +43,7 @@ void ts_build_spool_close_gaps(struct ts_build *b)
     b->gaps = 0;
 }
 
-/* Reads the spool's file, converts the records, and adds them to the sort. */
+/* Reads the records in the file of b->spool, converts them, and adds them to the sort. */
 static int add_file(struct ts_build *b, const struct ts_build_spool_sort *s,
                     struct ts_extsort *sort, struct ts_err *err)
 {
@@ -74,7 +74,7 @@ static int add_file(struct ts_build *b, const struct ts_build_spool_sort *s,
     return rc < 0 ? rc : ts_extsort_end(sort, &area, err);
 }
 
-/* Sorts the spool's file through runs. */
+/* Sorts the records in the file of b->spool, through sorted runs. */
 static int sort_file(struct ts_build *b, const struct ts_build_spool_sort *s, struct ts_err *err)
 {
     struct ts_extsort *sort = NULL;
@@ -95,8 +95,8 @@ static int sort_file(struct ts_build *b, const struct ts_build_spool_sort *s, st
     return rc;
 }
 
-/* Passes the whole spool, sorted in memory, to `consume` in pieces, so that the user sees progress
- * and can stop. */
+/* Passes all records, which are sorted in memory, to `consume`, some at a time, so that the user
+ * sees progress and can stop. */
 static int give_pieces(struct ts_build *b, const struct ts_build_spool_sort *s, uint64_t *rec,
                        struct ts_err *err)
 {

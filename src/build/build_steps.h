@@ -34,7 +34,7 @@
 #include "build/value_table.h"
 
 #define TS_CONVERT_PIECE UINT64_C(32768)  /* records that a thread converts at a time */
-#define TS_READ_PIECE    UINT64_C(262144) /* most records read from a spool at a time */
+#define TS_READ_PIECE    UINT64_C(262144) /* most stored records that are read at a time */
 
 /* Values of ts_build_step.phase. Packing mode m is phase TS_BUILD_PACKING + m. The next phase after
  * the last mode is writing. */
@@ -73,7 +73,7 @@ struct ts_build {
     size_t area_bytes;
     uint64_t *area[2], area_words;
     uint64_t *scratch, scratch_words;
-    struct ts_spool_rooms rooms; /* with several ranks: two more areas, for spools */
+    struct ts_spool_rooms rooms; /* with several ranks: two more areas, for stored records */
     /* with several ranks: free memory while sorted records are given to the next step */
     struct ts_spare spare;
     /* With several ranks: the writer of the previous mode, which may still be writing shards; or
@@ -83,7 +83,7 @@ struct ts_build {
     char *writing_path;
 
     struct ts_build_comm ranks;
-    /* with several ranks: the records that this rank has read, in a spool for each layout */
+    /* with several ranks: the records that this rank has read, a list for each layout */
     struct ts_spool *kept;
     uint32_t n_kept;
     /* With several ranks on one machine: shared memory in which they pass records to each other; or
@@ -94,7 +94,7 @@ struct ts_build {
     struct ts_extsort *runs; /* sorted runs of the input, when it does not fit in memory */
     struct ts_merge merge;
     struct ts_spool spool; /* all nonzeros, merged: in one of the areas or in a file */
-    /* which field of a record in the spool holds the row of each mode, and [order]: the value */
+    /* which field of a record in `spool` holds the row of each mode, and [order]: the value */
     uint8_t field[TS_MAX_ORDER + 1];
     int gaps;                 /* 1: b->spool.mem has unused records between those of merge.piece */
     int mapped[TS_MAX_ORDER]; /* 1: the records hold compact rows of the mode, not indices */
@@ -118,7 +118,7 @@ struct ts_build {
     struct ts_cell_sum records; /* sum over the records of the source, for all ranks */
     /* sum over the cells after the merge, for all ranks, with the tensor's indices */
     struct ts_cell_sum cells;
-    /* for this rank: the sum over the records in the spool */
+    /* for this rank: the sum over the records in `spool` */
     struct ts_cell_sum passing;
     /* for this rank: the sum over the records that it has written to each mode copy */
     struct ts_cell_sum copy[TS_MAX_ORDER];
@@ -281,7 +281,7 @@ int ts_build_number(struct ts_build *b, struct ts_err *err);
 typedef int ts_build_spool_fn(void *arg, uint64_t *rec, uint64_t n, struct ts_err *err);
 
 struct ts_build_spool_sort {
-    const struct ts_record_layout *to; /* field f of `to` is the spool's field source[f] */
+    const struct ts_record_layout *to; /* field f of `to` is field source[f] in b->spool */
     const uint8_t *source;
     uint32_t direct_bits; /* number of first bits of a record, which decide most comparisons */
     int overwrites;       /* 1: `consume` overwrites the records */
@@ -294,7 +294,7 @@ struct ts_build_spool_sort {
 int ts_build_spool_sort(struct ts_build *b, const struct ts_build_spool_sort *s,
                         struct ts_err *err);
 
-/* Moves the records of a spool together if b->gaps is 1. */
+/* Moves the records of b->spool together, if there are gaps between them (b->gaps is 1). */
 void ts_build_spool_close_gaps(struct ts_build *b);
 
 /* Calls ts_record_convert with all threads. */

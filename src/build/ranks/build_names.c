@@ -32,12 +32,12 @@ struct walk {
     /* The table is about files base .. base + n - 1. The next part comes from file base + `file`
      * and from `rank`. */
     uint32_t mode, base, n, file, rank;
-    uint64_t *table; /* units left of each file of the table: ranks x n, row-major */
+    uint64_t *table; /* bytes of names, or indices, still to be sent: for each rank and file */
     uint64_t at;     /* bytes of this rank's names that were sent */
 
     /* members about the current round */
-    uint64_t n_parts, own; /* number of parts; units that this rank sends or receives */
-    uint64_t *count;       /* for each rank, units in this round */
+    uint64_t n_parts, own; /* number of parts; bytes or indices that this rank sends or gets */
+    uint64_t *count;       /* for each rank, bytes or indices in this round */
     struct part part[PARTS];
 };
 
@@ -47,7 +47,7 @@ struct wave {
     struct walk *walk;
     /* 1: names are sent, and a unit is a byte; 0: indices are sent, and a unit is 8 bytes */
     int bytes;
-    uint64_t unit; /* bytes of a unit */
+    uint64_t unit; /* bytes of a unit: 1 or 8 */
     /* Offsets in bytes, for deal. of_owners: where the data from or for each owner is in `own`.
      * of_all: where the data from or for each rank is in `all`. count: memory for walk[].count. */
     uint64_t *count, *of_owners, *of_all;
@@ -165,7 +165,7 @@ static int deal(struct wave *v, int rc, int to_owners, struct ts_err *err)
 }
 
 /* Returns the address of part i in `all`. The parts of a rank follow one another. w->count[rank]
- * counts its units before part i, and then includes part i. */
+ * is the number of its bytes or indices before part i, and then includes part i. */
 static char *next_part(const struct wave *v, struct walk *w, uint64_t i)
 {
     const struct part *p = &w->part[i];

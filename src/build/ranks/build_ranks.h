@@ -31,12 +31,12 @@ int ts_build_ranks_writes_rows(const struct ts_build *b, uint32_t mode);
  * all ranks. */
 int ts_build_ranks_rows(struct ts_build *b, int rc, struct ts_err *err);
 
-/* Stores the collected records of this rank in a spool, in the order in which they were collected.
- * With last_time 1, their area may become memory of the spool, which then gives b a free room of
- * the same size as its area. The collected records must not be used afterwards. */
+/* Stores the collected records of this rank in a list (spool.h), in the order in which they were
+ * collected. With last_time 1, their area may become memory of the list. Then b gets free memory of
+ * the same size as its new area. The collected records must not be used afterwards. */
 int ts_build_ranks_keep(struct ts_build *b, int last_time, struct ts_err *err);
 
-void ts_build_ranks_drop(struct ts_build *b);    /* frees the spools of ts_build_ranks_keep */
+void ts_build_ranks_drop(struct ts_build *b);    /* frees what ts_build_ranks_keep has stored */
 void ts_build_ranks_unshare(struct ts_build *b); /* frees the memory that ranks share for sorts */
 
 /* After reading: adds up the counts of all ranks, and finds the largest indices of all ranks. Sets

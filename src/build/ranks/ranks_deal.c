@@ -65,8 +65,8 @@ static void free_deal(struct ts_dealing *d)
     free(d->send_first);
 }
 
-/* Whether the received records can be sorted into the memory of the spool. The records of the spool
- * were all sent, so they are no longer needed. */
+/* Whether the received records can be sorted into the memory of b->spool. The records there were
+ * all sent, so they are no longer needed. */
 static int can_replace(const struct ts_dealing *d)
 {
     const struct ts_spool *s = d->s->from;
@@ -111,10 +111,10 @@ static int give(struct ts_dealing *d, uint64_t *rec, uint64_t n, struct ts_err *
 }
 
 /* Returns the memory that is free while sorted records are passed to `consume`. For a mode copy, it
- * should stay free while the next copy is sorted. If possible it is in the room of the spool, after
- * the records, with a gap in case the next copy is larger. Most of that memory was in use when
- * records were longer, so the kernel need not clear it. Otherwise the free memory is the other room
- * or an area. */
+ * should stay free while the next copy is sorted. If possible it is in the memory of b->spool,
+ * behind the records, with a gap in case the next copy is larger. Most of it was in use when
+ * records were longer, so the kernel need not clear it. Otherwise it is the other memory for stored
+ * records, or an area. */
 static struct ts_spare spare_of(const struct ts_dealing *d, uint64_t *area)
 {
     const struct ts_build *b = d->b;
@@ -132,9 +132,9 @@ static struct ts_spare spare_of(const struct ts_dealing *d, uint64_t *area)
     return (struct ts_spare){ area, bytes, 0 };
 }
 
-/* Sorts the received records into the memory of the spool. Over all ranks they are the nonzeros of
- * the spool, in another order of records and fields, so they replace its records, and the next copy
- * is made from them. Without this, a rank would use three times the memory of its records, and the
+/* Sorts the received records into the memory of b->spool. Over all ranks they are the nonzeros of
+ * b->spool, in another order of records and fields. So they replace its records, and the next mode
+ * copy is made from them. Otherwise a rank would use three times the memory of its records, and the
  * kernel would have to clear a third of it. */
 static uint64_t *sort_in_place_of_spool(struct ts_dealing *d)
 {
@@ -221,9 +221,8 @@ static int give_heads(struct ts_dealing *d, int rc, const uint64_t *head, const 
     return rc == 0 && n > 0 ? d->s->sort.consume(d->s->sort.arg, got, n, err) : rc;
 }
 
-/* To be called when the records of b->kept are no longer needed there. Makes their room area[1],
- * because the kernel need not clear its memory again, and the old area[1] a room. Then frees
- * b->kept. */
+/* To be called when the records of b->kept are no longer needed there. Exchanges their memory with
+ * area[1], because the kernel need not clear this memory again. Then frees b->kept. */
 static void reuse_room(struct ts_build *b)
 {
     const uint32_t room = b->n_kept > 0 ? b->kept[0].room : 0;
@@ -236,8 +235,8 @@ static void reuse_room(struct ts_build *b)
 }
 
 /* Passes the records of this rank, which are already sorted over all ranks, to `consume`. b->spool
- * stays as it is, because later copies need it. Records of b->kept are converted first, in their
- * own room or into an area. */
+ * stays as it is, because later copies need it. Records of b->kept are converted first, in place or
+ * into an area. */
 static int give_own(struct ts_dealing *d, struct ts_err *err)
 {
     struct ts_build *b = d->b;

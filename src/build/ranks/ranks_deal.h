@@ -31,8 +31,8 @@ struct ts_dealing {
     struct ts_build *b;
     const struct ts_build_ranks_sort *s;
     struct ts_comm *c;
-    uint32_t spool; /* number of the spool in s->from that is being read */
-    uint64_t at;    /* number of the next record of this spool */
+    uint32_t spool; /* which of the lists of records s->from is being read */
+    uint64_t at;    /* number of the next record of this list */
     uint64_t piece; /* most records that a rank sends in a round */
     /* arrays of `piece` records: as read, converted, and grouped by the rank they go to */
     uint64_t *in, *moved, *send;
@@ -61,7 +61,7 @@ struct ts_dealing {
     /* the first records of this rank, which go to a lower rank: the records, their number, and how
      * many are in `head` so far */
     uint64_t *head, n_head, head_len;
-    /* 1: the sorted records replace those of the spool, on all ranks */
+    /* 1: the sorted records replace those of b->spool, on all ranks */
     int replaces;
 };
 

@@ -17,8 +17,8 @@ static void clear_rest(uint64_t *rec, uint32_t words, uint32_t bits)
             rec[w] &= 64 * w >= bits ? 0 : ~(UINT64_MAX >> (bits - 64 * w));
 }
 
-/* Reads record number `at` of all spools of this rank, and keeps only the bits that decide its
- * range. */
+/* Reads record number `at` of those that this rank has stored, and keeps only the bits that decide
+ * its range. */
 static int read_sample(struct ts_dealing *d, uint64_t at, uint64_t *to, struct ts_err *err)
 {
     const struct ts_build_ranks_sort *s = d->s;

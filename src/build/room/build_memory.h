@@ -36,7 +36,7 @@ struct ts_build_memory {
     /* bytes that sorting needs in addition to reading, merging or packing */
     uint64_t sort_bytes;
     uint64_t area_words, scratch_words; /* words of each of the two areas, and of scratch */
-    /* with several ranks: words of each of the two rooms, memory of spools (build/sort/spool.h) */
+    /* with several ranks: words of each of two more areas, for stored records (spool.h) */
     uint64_t room_words;
 };
 

@@ -150,7 +150,7 @@ static int check_need(const struct ts_build *b, const struct ts_need *need, cons
 }
 
 /* With several ranks: returns the bytes of the records stored so far, and of `more` records, that
- * do not fit in the rooms of this rank. */
+ * do not fit in the memory of this rank for stored records. */
 static uint64_t kept_bytes(const struct ts_build *b, uint64_t more)
 {
     const uint64_t rooms = 16 * b->rooms.words;

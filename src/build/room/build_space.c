@@ -142,7 +142,7 @@ static double memory_high(const struct ts_build_space_in *in, const struct ts_bu
 }
 
 /* With several ranks: returns a lower bound of the bytes of this rank's temporary files. They have
- * the records that do not fit in its areas, rooms and scratch memory. */
+ * the records that do not fit in its sort areas, memory for stored records and scratch memory. */
 static double rank_low(const struct ts_build_space_in *in, const struct ts_build_memory *m,
                        double words)
 {

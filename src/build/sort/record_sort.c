@@ -12,8 +12,8 @@
 
 /* most bits of a digit: 2048 destinations, few enough for the second-level TLB with 4K pages */
 #define MAX_DIGIT     11u
-#define LOCAL_WORDS   65536u /* a piece of at most 512 KiB is sorted in the cache */
-#define TARGET_WORDS  6144u  /* words of a piece that the first digit is chosen for */
+#define LOCAL_WORDS   65536u /* a range of records of at most 512 KiB is sorted in the cache */
+#define TARGET_WORDS  6144u  /* size of the ranges into which the first digit should divide */
 #define INSERTION_MAX 24u
 #define STOP_PIECE    65536u /* records between two checks whether to stop */
 
@@ -167,7 +167,7 @@ static void sort_ties(const struct sort *s, uint64_t at, uint64_t n, int to)
     }
 }
 
-/* Distributes a piece that is too large for the cache by one digit, and sorts the resulting
+/* Distributes a piece of the array, too large for the cache, by one digit, and sorts the resulting
  * pieces. */
 static void split_piece(const struct sort *s, struct piece p, int to)
 {
@@ -193,7 +193,7 @@ static void split_piece(const struct sort *s, struct piece p, int to)
     }
 }
 
-/* Sorts a piece with one thread. The result is in array[to]. */
+/* Sorts a piece of array[p.in] with one thread. The result is in array[to]. */
 static void sort_piece(const struct sort *s, struct piece p, int to)
 {
     uint64_t *array[2] = { s->array[0] + p.at * s->words, s->array[1] + p.at * s->words };
@@ -236,9 +236,9 @@ int ts_record_is_sorted(const uint64_t *a, uint64_t n, uint32_t words, uint32_t 
     return sorted;
 }
 
-/* Distributes a large piece by a digit, with all threads. Records with equal digits keep their
- * order. Sets end[k] to the end of the records with digit k, for k = 0 .. d.mask. count: memory for
- * a table of d.mask + 1 entries for each thread. */
+/* Distributes a large piece of the array by a digit, with all threads. Records with equal digits
+ * keep their order. Sets end[k] to the end of the records with digit k, for k = 0 .. d.mask. count:
+ * memory for a table of d.mask + 1 entries for each thread. */
 static void split_parallel(const struct sort *s, struct piece p, struct digit d, uint64_t *count,
                            uint64_t *end)
 {
@@ -285,7 +285,7 @@ static void split_parallel(const struct sort *s, struct piece p, struct digit d,
     }
 }
 
-/* The pieces that are not sorted yet. */
+/* The pieces of the array that are not sorted yet. */
 struct work {
     struct piece open[64], *list; /* open: pieces that all threads distribute; list: smaller ones */
     uint64_t n_open, n_list;
@@ -315,8 +315,8 @@ static int new_work(struct work *w, uint64_t n, uint32_t threads)
     return -1;
 }
 
-/* Chooses the digit by which a piece is distributed, wide enough that the resulting pieces fit in
- * the cache. */
+/* Chooses the digit by which a piece of the array is distributed, wide enough that the resulting
+ * pieces fit in the cache. */
 static struct digit choose_digit(const struct sort *s, struct piece p)
 {
     uint32_t width = 1;
@@ -344,7 +344,7 @@ static void add_parts(const struct sort *s, struct work *w, struct piece p, stru
     }
 }
 
-/* Sorts all pieces of w. The result is in array[to]. */
+/* Sorts all pieces of the array that w lists. The result is in array[to]. */
 static void do_work(const struct sort *s, struct work *w, int to)
 {
     while (w->n_open > 0) {
@@ -500,12 +500,12 @@ static void sort_shared(const struct sort *s, struct piece p, uint64_t *scratch)
 struct tight {
     /* words: size of the scratch memory; share: how much of it each thread has */
     uint64_t *scratch, words, share;
-    struct piece *list; /* pieces of at most `share` words */
+    struct piece *list; /* pieces of the array of at most `share` words */
     uint64_t n_list, room;
 };
 
-/* Sorts a piece, or puts it on the list if it has at most t->share words, so that one thread can
- * sort it later. */
+/* Sorts a piece of the array, or puts it on the list if it has at most t->share words, so that one
+ * thread can sort it later. */
 static void add_tight(const struct sort *s, struct tight *t, struct piece p)
 {
     const uint64_t words = p.n * s->words;

@@ -53,7 +53,7 @@ void ts_spool_close(struct ts_spool *s)
     s->fd = -1;
 }
 
-/* Returns how many of the records first .. first + n - 1 are in the room. */
+/* Returns how many of the records first .. first + n - 1 are in memory, in the spool's room. */
 static uint64_t in_room(const struct ts_spool *s, uint64_t first, uint64_t n)
 {
     const uint64_t left = first < s->head_n ? s->head_n - first : 0;

@@ -28,9 +28,9 @@ struct ts_spool {
     uint64_t *mem; /* all records; NULL: they are in a room or in the file */
     int fd;        /* descriptor of the file; -1: there is no file */
     const char *tmp;
-    /* the rooms of which the spool may use one; NULL: no rooms */
+    /* two blocks of memory, of which the spool may use one for its first records; or NULL */
     struct ts_spool_rooms *rooms;
-    uint32_t room;          /* number of the room of this spool, from 1; 0: it has none */
+    uint32_t room;          /* number of the room that this spool uses, from 1; 0: none */
     uint64_t *head, head_n; /* the records in the room; number of records that fit there */
 };
 

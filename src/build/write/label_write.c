@@ -139,7 +139,7 @@ int ts_label_check_count(const char *from, uint32_t mode, uint64_t dim, uint64_t
                                        : "");
 }
 
-/* Adds the lines of a piece to the sort. */
+/* Adds the lines of a piece of a file of labels to a sort, which finds equal labels. */
 static int add_lines(struct ts_string_sort *sort, const char *from, const char *text, size_t bytes,
                      uint64_t *n_lines, struct ts_err *err)
 {
