@@ -30,14 +30,14 @@ struct ts_files_plan {
     uint32_t n_dims; /* number of given sizes, which headers must agree with; 0: none */
     uint64_t dim[TS_MAX_ORDER];
     uint64_t unpack_bytes; /* memory that decompression may use (text_input.h) */
-    /* share of each file that a sample reads: pieces spread over a plain file, or the start of a
-     * packed one; 0: all */
+    /* fraction of each file that a sample reads: pieces spread over an uncompressed file, or the
+     * start of a compressed one; 0: all */
     double share;
     int zeros; /* 1: zeros are kept as nonzeros; 0: they are dropped */
 
-    /* For several processes: which of n_parts equal parts of each file this one reads. A packed
-     * file is not divided: part i reads the packed files i, i + n_parts and so on. n_parts 0:
-     * everything is read. */
+    /* For several processes: which of n_parts equal parts of each file this one reads. A compressed
+     * file is not divided: process i reads the compressed files i, i + n_parts and so on. n_parts
+     * 0: everything is read. */
     uint32_t part, n_parts;
 
     /* for text only */

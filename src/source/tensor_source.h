@@ -50,8 +50,8 @@ int ts_pick_ranges(struct ts_pick *p, const struct ts_tensor *t, uint32_t mode,
 int ts_pick_at_least(struct ts_pick *p, const struct ts_tensor *t, uint32_t mode, uint64_t least,
                      const volatile sig_atomic_t *stop, struct ts_err *err);
 
-/* Nonzeros, and sums of their squared values, of the two sides of a division: kept and held out.
- * Counting stops when both sides have enough for a tensor, usually after few blocks. */
+/* Number of nonzeros, and sums of their squared values: [0] of those that are kept, [1] of held-out
+ * ones. Counting stops when both have enough for a tensor, usually after few blocks. */
 struct ts_pick_sides {
     uint64_t nnz[2];
     double squares[2]; /* for a valid norm, a tensor needs at least DBL_MIN */

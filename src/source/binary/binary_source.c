@@ -25,9 +25,10 @@ struct file {
     struct ts_binary_form form;
     int fd;         /* -1: bytes can only be read in order */
     uint32_t users; /* the last user closes the file */
-    /* number of the next piece; of pieces in the file, and to read (fewer in a sample) */
+    /* number of the next piece of the file; numbers of pieces in it, and to read (fewer in a
+     * sample) */
     uint64_t piece, n_pieces, n_taken;
-    uint64_t end;     /* number after the last piece to read in this source's part */
+    uint64_t end;     /* this process reads the pieces before this number */
     uint64_t counted; /* bytes on disk that done_bytes includes */
 };
 
@@ -179,7 +180,7 @@ static void count_done(struct ts_binary_source *s, uint64_t bytes)
     __atomic_fetch_add(&s->done_bytes, bytes, __ATOMIC_RELAXED);
 }
 
-/* Returns the number of nonzeros before a piece. */
+/* Returns the number of nonzeros in the file before a piece. */
 static uint64_t pieces_nnz(const struct ts_binary_source *s, const struct file *f, uint64_t piece)
 {
     return piece < f->n_pieces ? piece * s->piece_nnz : f->form.nnz;
@@ -197,7 +198,7 @@ static void file_cut(struct ts_binary_source *s, struct file *f, uint32_t i)
     f->end = f->n_taken;
     if (n_parts < 2)
         return;
-    if (f->fd < 0) { /* it can only be read from its start: one part reads all of it */
+    if (f->fd < 0) { /* it can only be read from its start: one process reads all of it */
         f->end = i % n_parts == part ? f->n_taken : 0;
         return;
     }
@@ -345,7 +346,7 @@ const uint64_t *ts_binary_source_dims(const struct ts_binary_source *s)
     return s->dim;
 }
 
-/* ------------------------------------------------------------------ taking pieces */
+/* ------------------------------------------------------------------ taking pieces of files */
 
 /* For a file that is read in order: adds the bytes read since the last call to the progress. */
 static void count_stream(struct ts_binary_source *s, struct file *f)
@@ -423,7 +424,8 @@ static uint64_t bytes_read(const struct ts_binary_source *s, const struct file *
                      : pieces_nnz(s, f, f->piece) * f->form.nonzero_bytes;
 }
 
-/* Takes the next piece, under the lock. Returns 1, 0 at the end, or a failure with its number. */
+/* Takes the next piece of the files, under the lock. Returns 1, 0 at the end, or a failure with its
+ * number. */
 static int take_piece(struct ts_binary_source *s, struct job *j, struct ts_err *err)
 {
     uint64_t piece;
@@ -482,7 +484,8 @@ static int decode_piece(const struct job *j, struct ts_err *err)
     return ts_binary_decode(&piece, err);
 }
 
-/* Reads the next piece. Returns 1, 0 at the end, or a failure that the sink knows already. */
+/* Reads the next piece of the files. Returns 1, 0 at the end, or a failure that the sink knows
+ * already. */
 static int read_piece(struct worker *w)
 {
     struct ts_binary_source *s = w->source;

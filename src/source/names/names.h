@@ -72,13 +72,13 @@ struct ts_names;
 int ts_names_new(const struct ts_names_conf *conf, struct ts_names **ret, struct ts_err *err);
 void ts_names_free(struct ts_names *n); /* NULL is fine */
 
-/* To be called before any piece is read: gives the next indices of a mode to n_names names, at most
+/* To be called before any text is read: gives the next indices of a mode to n_names names, at most
  * TS_NAMES_FIND. Each must differ from all names that the mode has already. */
 int ts_names_seed(struct ts_names *n, uint32_t mode, uint32_t n_names, const char *const name[],
                   const uint32_t len[], struct ts_err *err);
 
-/* Called by any thread before it reads a piece; ts_names_leave is called after it. Returns the
- * number of the current generation. */
+/* Called by any thread before it reads a piece of text; ts_names_leave is called after it. Returns
+ * the number of the current generation (of dictionaries, see above). */
 uint64_t ts_names_enter(struct ts_names *n);
 void ts_names_leave(struct ts_names *n);
 
@@ -99,12 +99,12 @@ int ts_names_turn(struct ts_names *n, uint64_t number, uint64_t generation, stru
                   void *arg, int64_t *wait, struct ts_err *err);
 int ts_names_wait(struct ts_names *n, const struct ts_batch *b, int64_t at, struct ts_err *err);
 
-/* To be called instead of turn when the piece failed. Returns after the turns of all pieces before
- * it; pieces after it get no turn. */
+/* To be called instead of ts_names_turn when reading a piece of text failed. Returns after the
+ * turns of all pieces before it; pieces after it get no turn. */
 void ts_names_fail(struct ts_names *n, uint64_t number);
 
-/* To be called by one thread when no piece is left: gives the indices and calls conf.label with the
- * names. */
+/* To be called by one thread when all text was read: gives the indices and calls conf.label with
+ * the names. */
 int ts_names_end(struct ts_names *n, struct ts_err *err);
 
 /* To be called after ts_names_end, if conf.told is 1. Returns how many names were first seen before
@@ -134,7 +134,7 @@ int ts_names_check(const struct ts_names *n, struct ts_err *err);
 /* To be called after ts_names_end: returns how many different names a mode has. */
 uint64_t ts_names_count(const struct ts_names *n, uint32_t mode);
 
-/* Returns the number of generations so far. */
+/* Returns the number of generations of dictionaries so far. */
 uint64_t ts_names_generations(const struct ts_names *n);
 
 #endif

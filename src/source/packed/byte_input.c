@@ -18,10 +18,10 @@ struct ts_byte_input {
     int anywhere;
     const char *name;
     const volatile sig_atomic_t *stop;
-    const struct ts_decompressor *packed; /* how the file is packed; NULL: it is plain */
+    const struct ts_decompressor *packed; /* how the file is compressed; NULL: it is not */
     void *unpacker;                       /* state of decompression; NULL: it has not begun */
     uint64_t unpack_bytes;
-    uint64_t plain_bytes; /* number of bytes of a plain file that were returned */
+    uint64_t plain_bytes; /* number of bytes of an uncompressed file that were returned */
     unsigned char head[TS_BYTE_INPUT_HEAD];
     /* number of bytes of `head` that were returned, and of bytes in it */
     size_t head_at, n_head;

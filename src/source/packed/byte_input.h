@@ -53,11 +53,11 @@ int ts_byte_input_packed(const struct ts_byte_input *in);
 /* Returns the size on disk of a regular file, or 0 for any other. */
 uint64_t ts_byte_input_size(const struct ts_byte_input *in);
 
-/* Skips the next bytes of a plain regular file. Returns whether it could. */
+/* Skips the next bytes of an uncompressed regular file. Returns whether it could. */
 int ts_byte_input_skip(struct ts_byte_input *in, uint64_t bytes);
 
-/* Returns the descriptor of a plain regular file, which can be read at any position; -1: it is
- * none. */
+/* Returns the descriptor of an uncompressed regular file, which can be read at any position; -1:
+ * it is another file. */
 int ts_byte_input_fd(const struct ts_byte_input *in);
 
 #endif

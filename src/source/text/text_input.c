@@ -34,7 +34,7 @@ struct ts_text_input {
 
     /* the part of each file that is read; n_parts 0: whole files */
     uint32_t part, n_parts;
-    uint64_t at, begin, end; /* positions in the file: next piece; start and end of the part */
+    uint64_t at, begin, end; /* positions in the file: of the next text; start and end of the part */
     /* past: 1 if bytes before the part are not needed any more; jumped: 1 if they were skipped */
     int past, jumped;
     struct skip *skip; /* for each file, the bytes before the part that were skipped */
@@ -171,8 +171,8 @@ uint64_t ts_text_input_total(const struct ts_text_input *in)
     return in->total_bytes;
 }
 
-/* Sets the range of this part in the open file. Of a packed file it is the whole file or
- * nothing. */
+/* Sets the range of the open file that this process reads (its part). Of a compressed file it is
+ * the whole file or nothing. */
 static void begin_part(struct ts_text_input *in)
 {
     const uint64_t size = ts_byte_input_size(in->open), n = in->n_parts, k = in->part;
@@ -206,8 +206,8 @@ static int open_file(struct ts_text_input *in, struct ts_err *err)
     return 0;
 }
 
-/* Skips the bytes before the part. Reading continues one byte before the part, because its first
- * line follows the first line feed from there on. */
+/* Skips the bytes before the part of the file that this process reads. Reading continues one byte
+ * before the part, because its first line follows the first line feed from there on. */
 static void jump(struct ts_text_input *in)
 {
     const uint64_t read = in->at + in->n_carry;
@@ -221,8 +221,8 @@ static void jump(struct ts_text_input *in)
     in->after_gap = 1;
 }
 
-/* Returns the offset in a piece of the first line that begins at byte `limit` of the file or later.
- * The piece begins at byte `at` of the file. */
+/* Returns the offset in `text` of the first line that begins at byte `limit` of the file or later.
+ * The text begins at byte `at` of the file. */
 static size_t first_line(const char *text, size_t bytes, uint64_t at, uint64_t limit)
 {
     const char *end;
@@ -234,7 +234,7 @@ static size_t first_line(const char *text, size_t bytes, uint64_t at, uint64_t l
     return end == NULL ? bytes : (size_t)(end + 1 - text);
 }
 
-/* Sets the bytes of a piece that belong to this part. */
+/* Sets which bytes of a piece of text belong to the part of the file that this process reads. */
 static void own_lines(struct ts_text_input *in, const char *text, struct ts_text_piece *piece)
 {
     piece->own = 0;
@@ -246,7 +246,7 @@ static void own_lines(struct ts_text_input *in, const char *text, struct ts_text
     in->at += piece->bytes;
 }
 
-/* After a piece of a sample: skips the bytes up to the next piece of it, or closes a packed file of
+/* After a piece of a sample: skips the bytes up to its next piece, or closes a compressed file of
  * which enough was read. */
 static void leave_out(struct ts_text_input *in, size_t piece)
 {
@@ -354,4 +354,4 @@ uint64_t ts_text_lines(const char *text, size_t bytes)
     return n;
 }
 
-/* Removes from a piece the lines that are not in this part. */
+/* Removes from a piece of text the lines that another process reads. */

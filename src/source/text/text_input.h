@@ -23,9 +23,9 @@
 
 struct ts_text_input;
 
-/* A piece in the caller's buffer. */
+/* A piece of text in the caller's buffer. */
 struct ts_text_piece {
-    size_t bytes;  /* number of bytes; 0: there are no more pieces */
+    size_t bytes;  /* number of bytes; 0: there is no more text */
     uint32_t file; /* number of the file in paths */
     int first;     /* 1: the first piece of its file */
     int skipped;   /* 1: lines of its file were skipped: ts_text_input_lines_skipped counts them */
@@ -62,11 +62,12 @@ void ts_text_input_sample(struct ts_text_input *in, double share);
  * i reads the packed files i, i + n and so on. */
 void ts_text_input_part(struct ts_text_input *in, uint32_t k, uint32_t n);
 
-/* To be called after a piece, if no more text of the open file before its part is needed. */
+/* To be called after a piece of text, if no more text of the open file is needed from before the
+ * part that this process reads. */
 void ts_text_input_past(struct ts_text_input *in);
 
-/* Returns how many lines of a file were skipped before its part; it reads them to count. 0: none
- * were skipped, or they cannot be read. */
+/* Returns how many lines of a file were skipped before the part that this process reads; it reads
+ * them to count. 0: none were skipped, or they cannot be read. */
 uint64_t ts_text_input_lines_skipped(const struct ts_text_input *in, uint32_t file);
 
 /* To be called before the first piece: gives the input the first file, which is open already. The

@@ -44,7 +44,7 @@ struct ts_text_kind {
      * indices from 1. A table has the separator ',', which its first bytes do not tell. */
     const char *example;
 
-    /* Bytes of memory that a parsing thread needs for each byte of a piece, the text included. */
+    /* Bytes of memory that a parsing thread needs for each byte of text, the text included. */
     uint32_t cost;
 
     /* Returns how many bytes parse needs as side text (memory for fields that must be rewritten)
@@ -69,7 +69,7 @@ struct ts_text_kind {
     /* Returns the most nonzeros in this many bytes of text. */
     uint64_t (*room)(const struct ts_tns_rules *rules, size_t bytes);
 
-    /* Parses whole lines (ts_tns_parse). `side` is the side text; NULL if the kind needs none. */
+    /* Parses whole lines (ts_tns_parse). `side`: the side text; NULL if the kind needs none. */
     int (*parse)(void *form, char *side, const struct ts_tns_rules *rules, const char *text,
                  size_t bytes, struct ts_batch *b, uint64_t *line, struct ts_err *err);
 };
@@ -85,7 +85,7 @@ const struct ts_text_kind *ts_text_kind_find(const char *text, size_t bytes);
 /* Whether file names of some kind have this ending (".tns"). */
 int ts_text_kind_has_ending(const char *ending);
 
-/* Returns the bytes of side text for each byte of a piece; 0: none. */
+/* Returns the bytes of side text (rewritten fields) for each byte of text; 0: none. */
 static inline uint32_t ts_text_kind_side(const struct ts_text_kind *kind, const void *form)
 {
     return kind->side == NULL ? 0 : kind->side(form);

@@ -23,7 +23,7 @@ struct worker {
     struct ts_source_thread thread;
     struct ts_text_source *source;
     struct ts_batch batch;
-    char *text, *side; /* the piece; side text (rewritten fields), or NULL */
+    char *text, *side; /* the piece of text; side text (rewritten fields), or NULL */
 };
 
 struct ts_text_source {
@@ -37,9 +37,9 @@ struct ts_text_source {
     uint32_t threads;      /* number of workers in use */
 
     pthread_mutex_t lock; /* protects the members below and the input */
-    /* the first piece, in worker[0].text: read to find the order, but not parsed yet */
+    /* the first piece of text, in worker[0].text: read to find the order, but not parsed yet */
     struct ts_text_piece pending;
-    /* number of lines before this piece in its file, which all are comments */
+    /* number of lines before `pending` in its file, which all are comments */
     uint64_t pending_lines;
     uint64_t next_number;
     int ended; /* 1: the input has ended, or failed */
@@ -80,7 +80,7 @@ const struct ts_text_kind *ts_text_source_kind(const struct ts_text_source *s)
 
 /* ------------------------------------------------------------------ opening the source */
 
-/* Reads the next piece. Refuses a binary file among text files. */
+/* Reads the next piece of text. Refuses a binary file among text files. */
 static int next_piece(struct ts_text_source *s, char *text, struct ts_text_piece *ret,
                       struct ts_err *err)
 {
@@ -178,7 +178,7 @@ static int order_of_piece(struct ts_text_source *s, struct ts_err *err)
     return check_order(s, first, line, err);
 }
 
-/* Reads pieces until one of them gives the order. */
+/* Reads pieces of text until a line gives the order of the tensor. */
 static int find_order(struct ts_text_source *s, struct ts_err *err)
 {
     for (;;) {
@@ -369,7 +369,7 @@ static int take_piece(struct ts_text_source *s, struct worker *w, struct ts_text
     return rc < 0 ? rc : 1;
 }
 
-/* A piece that a thread parses, and its position. */
+/* A piece of text that a thread parses, and its position. */
 struct job {
     struct worker *w;
     struct ts_text_piece piece;
@@ -405,7 +405,7 @@ static uint64_t line_of(struct ts_text_source *s, const struct ts_text_piece *pi
     return line;
 }
 
-/* Parses a piece again, after the dictionaries of names were emptied (ts_names_turn). */
+/* Parses a piece of text again, after the dictionaries of names were emptied (ts_names_turn). */
 static int parse_again(void *arg, struct ts_err *err)
 {
     struct job *j = arg;
@@ -436,8 +436,8 @@ static int give_names(struct job *j, uint64_t generation, struct ts_err *err)
     return rc;
 }
 
-/* Reads and parses the next piece. Returns 1, 0 at the end, or a failure that was reported to the
- * sink. */
+/* Reads and parses the next piece of text. Returns 1, 0 at the end, or a failure that was reported
+ * to the sink. */
 static int read_piece(struct worker *w)
 {
     struct ts_text_source *s = w->source;

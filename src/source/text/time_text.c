@@ -209,7 +209,7 @@ static int as_year(const struct ts_number *x, int64_t *ret, int64_t *year)
     return 0;
 }
 
-/* Converts a number to seconds, assuming that it is in this unit. */
+/* Converts a number to seconds, assuming that it is a time in this unit. */
 static int as_unit(enum ts_time_unit unit, const struct ts_number *x, int64_t *ret)
 {
     int64_t year;
@@ -237,8 +237,8 @@ static uint32_t calendar_units(const struct ts_number *x, int64_t first, int64_t
     return found;
 }
 
-/* Returns the units, as bits, in which a number is clearly meant. A date or year also has the bit
- * of seconds. */
+/* Returns the units of time, as bits, in which a number is clearly meant. A date or year also has
+ * the bit of seconds. */
 static uint32_t clear_units(const struct ts_number *x)
 {
     uint32_t found = calendar_units(x, FIRST_CLEAR, LAST_CLEAR);
@@ -284,14 +284,14 @@ struct ts_time_rule ts_time_look_rule(const struct ts_time_look *l, int by_days)
     return r;
 }
 
-/* Whether a number has one digit more or fewer than those that are clearly in the unit. */
+/* Whether a number has one digit more or fewer than those that are clearly in this unit of time. */
 static int is_beside(uint32_t unit, const struct ts_number *x)
 {
     return unit <= TS_TIME_NS &&
            (x->point == units[unit].end + 1 || (unit > TS_TIME_S && x->point == units[unit].first));
 }
 
-/* Whether a number may be in the unit of the column. */
+/* Whether a number may be a time in the unit of the column. */
 static int fits(const struct ts_time_rule *r, const struct ts_number *x)
 {
     const uint32_t found = clear_units(x);
