@@ -32,7 +32,7 @@ struct piece {
 
 struct job {
     const struct ts_cells_conf *conf;
-    struct piece *piece; /* a piece for each shard of the first mode */
+    struct piece *piece; /* the result of each shard of the first mode */
     uint64_t next, end;  /* next: first shard not taken by a thread (atomic); end: after the last */
     int rc;              /* the result of the first thread that failed; atomic */
     struct ts_err err;
@@ -59,7 +59,7 @@ static void end_cell(const struct ts_cells_conf *c, const struct cell *x, double
     *kept += size;
 }
 
-/* Adds nonzero p of a block to the last cell of the piece, or starts a new cell with it. */
+/* Adds nonzero p of a block to the last cell of its shard so far, or starts a new cell with it. */
 static void add_nonzero(const struct ts_cells_conf *c, const struct ts_block *b, uint32_t p,
                         struct piece *s)
 {
@@ -134,7 +134,7 @@ static uint64_t room(const struct ts_cells_conf *c)
     return n > 0 ? n : 1;
 }
 
-/* Sums the shards first .. end - 1 into their pieces, by several threads. */
+/* Sums the cells of shards first .. end - 1 into piece[], by several threads. */
 static int sum_range(const struct ts_cells_conf *c, uint64_t first, uint64_t end,
                      struct piece *piece, struct ts_err *err)
 {
@@ -186,7 +186,7 @@ static int divide(const struct ts_cells_conf *c, uint64_t *first, uint64_t *have
                          t->path, at);
 }
 
-/* Sums the shards of this rank, and gathers the pieces of all ranks on all ranks. */
+/* Sums the cells of this rank's shards, and gathers the results of all shards on all ranks. */
 static int sum_by_ranks(const struct ts_cells_conf *c, struct piece *piece, struct ts_err *err)
 {
     struct ts_comm *comm = c->comm;
@@ -211,12 +211,12 @@ static int sum_by_ranks(const struct ts_cells_conf *c, struct piece *piece, stru
     return rc;
 }
 
-/* Returns the sums over all pieces, added in the order of the file. */
+/* Returns the sums over all shards from their results, added in the order of the file. */
 static struct ts_cells_squares join(const struct ts_cells_conf *c, const struct piece *piece)
 {
     const uint64_t n = c->tensor->mode[0].disk.n_shards;
     struct ts_cells_squares ret = { 0 };
-    struct cell open = { .value = 0 }; /* the last cell so far, which the next piece may continue */
+    struct cell open = { .value = 0 }; /* the last cell so far, which the next shard may continue */
     for (uint64_t i = 0; i < n; i++) {
         const struct piece *p = &piece[i];
         const int goes_on = ret.n > 0 && memcmp(open.row, p->first.row, sizeof open.row) == 0;

@@ -182,7 +182,7 @@ struct ts_loss;
 struct ts_multiply {
     const struct ts_loss *loss;
     const double *weight; /* the numbers of diag(weight), one for each column */
-    double grow;          /* 0: marks have no effect */
+    double grow;          /* added to marked entries (see above); 0: marks have no effect */
     uint32_t rounds;
     int judge;                   /* 1: compute loss and inner */
     struct ts_hold_out hold_out; /* held-out nonzeros count as zeros, and have separate sums */

@@ -77,7 +77,7 @@ struct ts_feed_conf {
     int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err);
     void (*unpin)(void *ctx, void *addr);
     void *pin_ctx;
-    uint64_t pin_bytes; /* most bytes of such a piece, unless a shard is larger; 0: 1 GiB */
+    uint64_t pin_bytes; /* most bytes of a call of `pin`, unless a shard is larger; 0: 1 GiB */
     /* Called with the number of nonzeros of each view that ts_feed_done gives back, from any
      * thread; or NULL. */
     void (*done)(void *ctx, uint64_t nnz);

@@ -141,7 +141,7 @@ struct ts_feed {
     uint32_t check_turn;             /* the consumer from whose queue a checker takes first */
     int stop;                        /* 1: ends the checkers */
 
-    unsigned char lane_used[TS_FEED_LANES]; /* 1: a read is recorded in this lane */
+    unsigned char lane_used[TS_FEED_LANES]; /* 1: this lane (row) of the trace shows a read */
     uint64_t lane_start_ns[TS_FEED_LANES];
     uint32_t n_lanes; /* number of lanes that were given a name */
 };

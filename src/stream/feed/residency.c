@@ -29,8 +29,8 @@ uint64_t ts_residency_stored(const struct ts_disk_shard *s)
 
 uint64_t ts_residency_read_at(const struct ts_disk_shard *s)
 {
-    /* lz4.h, "In-place decompression": the compressed bytes must end at this offset of the place or
-     * later */
+    /* lz4.h, "In-place decompression": in the shard's memory, the compressed bytes must end at this
+     * offset or later */
     const uint64_t end = (uint64_t)s->raw_bytes + (s->raw_bytes >> 8) + 32;
     if ((s->flags & TS_SHARD_LZ4) == 0 || end <= s->stored_bytes)
         return 0;
@@ -187,8 +187,8 @@ int ts_residency_plan(const struct ts_tensor *t, int only_mode,
 int ts_residency_cut(const struct ts_tensor *t, uint64_t most, struct ts_residency *r,
                      struct ts_err *err)
 {
-    /* start of the piece; any two adjacent pieces have more than `most` bytes, which limits their
-     * number */
+    /* start of the piece of memory that one call page-locks; any two adjacent pieces have more than
+     * `most` bytes, which limits their number */
     uint64_t first = 0;
     r->cut = malloc((2 * (r->resident_bytes / most) + 2) * sizeof *r->cut);
     if (r->cut == NULL)
