@@ -49,10 +49,10 @@ void ts_cell_sum_term(uint64_t *s, const uint64_t *x, uint32_t n, uint64_t key);
 /* Like ts_cell_sum_term, for x with a value in the high and a weight in the low 32 bits. */
 void ts_cell_sum_weighted(uint64_t *s, const uint64_t *x, uint32_t n);
 
-/* Adds n cells to *sum. The number s (above) of cell i is s[i] + more. */
+/* Adds n cells to *sum. The hash of cell i begins with the number s[i] + more (s above). */
 void ts_cell_sum_mix(const uint64_t *s, uint32_t n, uint64_t more, struct ts_cell_sum *sum);
 
-/* Adds one cell to *sum, from its number s (above). */
+/* Adds one cell to *sum. Its hash begins with the number s (above). */
 static inline void ts_cell_sum_add(struct ts_cell_sum *sum, uint64_t s)
 {
     const uint64_t x = (s ^ s >> 32) * (ts_mix(101) | 1), x2 = x ^ x >> 29;

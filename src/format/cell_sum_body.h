@@ -16,7 +16,7 @@
 
 #define LANES ((uint32_t)TS_LANES)
 
-/* The key of a field in every lane, and its high 32 bits. */
+/* The key of a field in every lane of a vector, and its high 32 bits. */
 struct TS_SUM_NAME(key) {
     TS_VECTOR all, high;
 };

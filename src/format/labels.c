@@ -12,7 +12,7 @@
 
 #define PIECE_BYTES ((size_t)1 << 18)
 
-/* A line that is joined from pieces. */
+/* A line of the file of labels, joined from pieces of text. */
 struct line {
     char *text;
     size_t n;

@@ -136,9 +136,9 @@ int ts_cell_coded(const char *code, enum ts_cell_type *ret);
 int ts_cell_is_narrow(enum ts_cell_type type);
 
 /* Returns how many times the MTTKRPs of a sweep read the cells (cpu/dense/dense_product.h): once
- * for all inner modes, and once for each outer mode. With `kept`, the products that outer modes
- * have in common are in memory, and the cells are read once for all outer modes. skipped: bit m is
- * set if mode m needs no MTTKRP. */
+ * for all inner modes (of the matrix columns), and once for each outer mode (of the rows). With
+ * `kept`, the products that outer modes have in common are in memory, and the cells are read once
+ * for all outer modes. skipped: bit m is set if mode m needs no MTTKRP. */
 uint32_t ts_dense_passes(const struct ts_dense *d, int kept, uint32_t skipped);
 
 /* Sets *ret to slab k, whose cells are consecutive in memory. ts_dense_slab_at returns its

@@ -98,7 +98,7 @@ static int find_streams(struct parse *b, struct ts_packed *stream, struct ts_err
     return 0;
 }
 
-/* Sets base and exceptions of every stream from the side bits. */
+/* Sets base and exceptions of every stream from the side bits, the last part of a block. */
 static int find_exceptions(struct parse *b, const uint32_t *side, struct ts_packed *stream,
                            struct ts_err *err)
 {
@@ -146,7 +146,7 @@ static int read_flags(const struct parse *b, uint32_t level, const uint32_t *bit
         if ((f.bit[0] & 1) != !is_row)
             return ts_fail(err, TS_EFORMAT, "the flag of the first nonzero is wrong");
     }
-    for (uint32_t i = 0; i < count; i++, *side_bit += 8) { /* count: 0 for kinds without a list */
+    for (uint32_t i = 0; i < count; i++, *side_bit += 8) { /* count 0: no positions are listed */
         const uint32_t p = ts_bits_get(side, *side_bit, 8);
         if (p <= last || p >= b->n)
             return ts_fail(err, TS_EFORMAT, "flag positions do not ascend inside the block");

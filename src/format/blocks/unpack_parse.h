@@ -14,7 +14,7 @@
  * streams of level l; the streams of codes follow. n_set[l] counts the flags of level l, including
  * position 0 at every level. */
 struct parse {
-    /* the side bits; the flag positions of all levels come first, a byte each */
+    /* the side bits (block_codec.h); the flag positions of all levels come first, a byte each */
     const uint8_t *side;
     uint32_t n_set[TS_MAX_ORDER];
     struct ts_flags flags[TS_MAX_ORDER]; /* position 0 is set at every level */
