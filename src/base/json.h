@@ -26,7 +26,7 @@ struct ts_json {
 };
 
 void ts_json_open(struct ts_json *j, FILE *to);
-void ts_json_str(struct ts_json *j, const char *key, const char *value); /* value NULL: writes null */
+void ts_json_str(struct ts_json *j, const char *key, const char *value); /* NULL: writes null */
 void ts_json_u64(struct ts_json *j, const char *key, uint64_t value);
 void ts_json_i64(struct ts_json *j, const char *key, int64_t value);
 void ts_json_f64(struct ts_json *j, const char *key, double value);

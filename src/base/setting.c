@@ -113,8 +113,9 @@ static const struct setting *find(const char *mark)
     return NULL;
 }
 
-/* Replaces a mark that is not in the table: the number of TS_NTH as the reader counts it, or the
- * option of TS_SET_OPTION. Returns the bytes of the mark, or 0 if it is another kind of mark. */
+/* Replaces a mark in a message that the table does not have: TS_NTH by the number as the reader
+ * counts it, or TS_SET_OPTION by the option. Returns the bytes of the mark; 0: another kind of
+ * mark. */
 static size_t write_word(const char *mark, int words, char ret[WORD_CHARS])
 {
     const char *word = mark + 2;

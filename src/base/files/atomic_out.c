@@ -173,7 +173,7 @@ int ts_atomic_file_fd(const struct ts_atomic_file *f)
     return f->fd;
 }
 
-/* Whether this program wrote an open file, judged by its mark or its first bytes. */
+/* Whether this program wrote an open file, judged by its extended attribute or its first bytes. */
 static int is_ours(const struct ts_atomic_conf *conf, int fd, int unfinished)
 {
     const enum ts_written mark = ts_written_is(fd);
@@ -228,8 +228,8 @@ static int check_file(const struct ts_atomic_file *f, struct ts_err *err)
     return f->conf.force ? check_old(f, err) : ts_atomic_exists(&f->conf, f->path, "file", err);
 }
 
-/* Opens PATH.partial: a new file, which gets a mark, or an existing one. *made: 1 for a new file.
- * Returns 1 if another process removed it meanwhile. */
+/* Opens PATH.partial: a new file, which is marked as ours (written.h), or an existing one. *made: 1
+ * for a new file. Returns 1 if another process removed it meanwhile. */
 static int open_partial(struct ts_atomic_file *f, int *made, struct ts_err *err)
 {
     const int how = O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC;

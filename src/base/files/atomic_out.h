@@ -47,7 +47,7 @@ enum ts_atomic_kind {
     TS_ATOMIC_OURS,        /* removed when the result is replaced or was not finished */
     /* a later run resumes from it: a new run fails, and an end without commit keeps it */
     TS_ATOMIC_STATE,
-    /* it may be an output of ours, but has no mark that proves it: not touched */
+    /* it may be an output of ours, but no attribute (written.h) proves it: not touched */
     TS_ATOMIC_UNMARKED,
 };
 
