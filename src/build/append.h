@@ -40,7 +40,7 @@ struct ts_append_conf {
 struct ts_append_report {
     uint32_t n_segments;            /* after the change; of a merge: number merged, 0: none */
     struct ts_disk_segment segment; /* the segment that was appended, or taken back */
-    int outside;                    /* of ts_append_merge, 1: it is in a temporary directory */
+    int outside;                    /* of ts_append_merge, 1: made in a temporary directory */
     int remade; /* of ts_append_compact, 1: the merged tensor was damaged, and is made again */
     uint32_t compacted; /* of ts_append_paths: segments merged before the append; 0: none */
     uint64_t dropped;   /* of ts_append_drop: number of nonzeros that were dropped */

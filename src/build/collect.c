@@ -93,7 +93,8 @@ static struct ts_collect_segment *add_segment(struct ts_collect *c, uint64_t n)
     return s;
 }
 
-/* Waits until all batches with lower numbers are in the array. Returns 0, or -1 after a failure. */
+/* Waits until all batches with lower numbers have places in the array. Returns 0, or -1 after a
+ * failure. */
 static int wait_turn(struct ts_collect *c, uint64_t number)
 {
     while (number != TS_SINK_ANY && c->turn != number && !c->failed)

@@ -253,7 +253,7 @@ static int take_text(struct ts_kept *k, char *text, size_t bytes, const char *pa
     return 0;
 }
 
-/* Reads the file if it exists. *ret is malloc'ed. */
+/* Reads the file `options` if it exists. *ret is malloc'ed. */
 static int read_all(const struct ts_tensor *t, char **ret, uint64_t *n, struct ts_err *err)
 {
     int rc = ts_file_read_small_in(t->dir, TS_KEPT_NAME, 0, NULL, n, err);

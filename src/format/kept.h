@@ -59,11 +59,11 @@ int ts_kept_set(struct ts_kept *k, enum ts_kept_id id, uint32_t mode, const char
 int ts_kept_copy(const struct ts_kept *from, uint32_t order, const uint32_t mode[],
                  struct ts_kept *ret, struct ts_err *err);
 
-/* Makes the bytes of the file, malloc'ed. */
+/* Makes the bytes of the file `options`, malloc'ed. */
 int ts_kept_make(const struct ts_kept *k, uint64_t index_hash, void **ret, size_t *bytes,
                  struct ts_err *err);
 
-/* Reads the file. Returns 1, or 0 if the tensor has none; *ret is then zeros. */
+/* Reads the file `options`. Returns 1, or 0 if the tensor has none; *ret is then zeros. */
 int ts_kept_read(const struct ts_tensor *t, struct ts_kept *ret, struct ts_err *err);
 
 /* Checks whether an append with options `is` may follow a build with options `was`, as far as one

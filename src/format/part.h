@@ -18,12 +18,12 @@
 
 #define TS_PART_NAME  "part"
 #define TS_PART_MAGIC "TSHPART1"
-#define TS_PART_BYTES 4096u /* the largest size of the file */
+#define TS_PART_BYTES 4096u /* the largest size of the file `part` */
 
-/* Reads the file into t->part. If it does not exist, t->part.n stays 0: the tensor is complete. */
+/* Reads the file `part` into t->part. Without it, t->part.n stays 0: the tensor is complete. */
 int ts_part_read(struct ts_tensor *t, struct ts_err *err);
 
-/* Writes the text of the file to ret. Returns its length. */
+/* Writes the text of the file `part` to ret. Returns its length. */
 size_t ts_part_text(const struct ts_tensor *t, const struct ts_part *part, char ret[TS_PART_BYTES]);
 
 static inline int ts_part_has(const struct ts_tensor *t, uint32_t mode, uint64_t shard)

@@ -23,11 +23,11 @@ struct ts_tensor_sums {
     struct ts_cell_sum cells;
 };
 
-/* Makes the bytes of the file. */
+/* Makes the bytes of the file `sums`. */
 void ts_tensor_sums_make(const struct ts_tensor_sums *s, uint32_t order, uint64_t index_hash,
                          struct ts_disk_sums *ret);
 
-/* Reads the file. Returns 1, or 0 if the tensor has no such file; *ret is then zeros. */
+/* Reads the file `sums`. Returns 1, or 0 if the tensor has no such file; *ret is then zeros. */
 int ts_tensor_sums_read(const struct ts_tensor *t, struct ts_tensor_sums *ret, struct ts_err *err);
 
 /* Writes a sum as 32 hexadecimal digits. Returns text. */

@@ -57,7 +57,7 @@ struct ts_backend_conf {
     uint32_t n_models;     /* models computed in one pass, if the backend has `model`; 0: one */
     const uint32_t *ranks; /* ranks of the models, instead of `rank`; valid during the call */
     enum ts_precision precision;
-    uint32_t threads;           /* 0: all */
+    uint32_t threads;           /* most threads of the CPU; 0: all */
     int device[TS_MAX_DEVICES]; /* gpu: numbers of the devices; one may be named twice, for tests */
     uint32_t n_devices;
     uint64_t device_bytes; /* gpu: memory of each device; 0: all free memory less a reserve */

@@ -84,8 +84,8 @@ TS_ANYWHERE static inline uint64_t ts_drawn_first(const struct ts_drawn_cells *d
     return ((row << d->bits) + d->n_rows[d->mode] - 1) / d->n_rows[d->mode];
 }
 
-/* Returns the number of cell k (sorted by the rows of the mode) for ts_drawn_row. The number does
- * not depend on the mode. */
+/* Returns the number of a drawn cell for ts_drawn_row, which does not depend on the mode. k is the
+ * position of the cell if the cells are sorted by their rows of d->mode. */
 TS_ANYWHERE static inline uint64_t ts_drawn_cell(const struct ts_drawn_cells *d, uint64_t k)
 {
     return d->all ? k : ts_permute_back(k, UINT64_C(1) << d->bits, d->key[d->mode]);

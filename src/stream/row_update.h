@@ -184,7 +184,7 @@ struct ts_multiply {
     const double *weight; /* the numbers of diag(weight), one for each column */
     double grow;          /* added to marked entries (see above); 0: marks have no effect */
     uint32_t rounds;
-    int judge;                   /* 1: compute loss and inner */
+    int judge;                   /* 1: compute loss and inner of struct ts_multiply_sums */
     struct ts_hold_out hold_out; /* held-out nonzeros count as zeros, and have separate sums */
 };
 
@@ -237,7 +237,7 @@ struct ts_descent {
     void *moment[2]; /* moments u and v: rows x rank in the precision of the factors */
 };
 
-/* Returns the largest n_drawn, for which the drawn columns take 8 MiB. */
+/* Returns the largest allowed n_drawn. The drawn columns then take 8 MiB. */
 static inline uint32_t ts_descent_most(uint32_t rank)
 {
     const uint32_t n = (UINT32_C(1) << 20) / rank;

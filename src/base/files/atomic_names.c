@@ -123,7 +123,7 @@ static int clear_name(void *ctx, int dir, const char *name)
     const struct clearing *c = ctx;
     enum ts_atomic_kind kind;
     if (strcmp(name, TS_ATOMIC_LOCK) == 0 && !c->inside)
-        return 0; /* removed last */
+        return 0; /* the lock file is removed last */
     kind = kind_of(c->conf, dir, name, c->whole);
     if ((kind == TS_ATOMIC_OURS || (kind == TS_ATOMIC_STATE && c->states)) &&
         unlinkat(dir, name, 0) != 0 && errno == EISDIR && !c->inside)

@@ -47,7 +47,7 @@ struct wave {
     struct walk *walk;
     /* 1: names are sent, and a unit is a byte; 0: indices are sent, and a unit is 8 bytes */
     int bytes;
-    uint64_t unit; /* bytes of a unit: 1 or 8 */
+    uint64_t unit; /* 1 for a byte of names, 8 for an index */
     /* Offsets in bytes, for deal. of_owners: where the data from or for each owner is in `own`.
      * of_all: where the data from or for each rank is in `all`. count: memory for walk[].count. */
     uint64_t *count, *of_owners, *of_all;

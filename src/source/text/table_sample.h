@@ -19,9 +19,9 @@ struct ts_table_sample {
     struct ts_csv_field first[TS_TABLE_MAX_COLUMNS], second[TS_TABLE_MAX_COLUMNS];
     uint8_t any[TS_TABLE_MAX_COLUMNS];    /* 1: some field is not missing */
     uint8_t index[TS_TABLE_MAX_COLUMNS];  /* 1: all its fields are valid indices */
-    uint8_t whole[TS_TABLE_MAX_COLUMNS];  /* 1: all are whole numbers */
-    uint8_t number[TS_TABLE_MAX_COLUMNS]; /* 1: all are numbers */
-    uint8_t date[TS_TABLE_MAX_COLUMNS];   /* 1: all are times in ISO 8601 */
+    uint8_t whole[TS_TABLE_MAX_COLUMNS];  /* 1: all its fields are whole numbers */
+    uint8_t number[TS_TABLE_MAX_COLUMNS]; /* 1: all its fields are numbers */
+    uint8_t date[TS_TABLE_MAX_COLUMNS];   /* 1: all its fields are times in ISO 8601 */
     uint8_t again[TS_TABLE_MAX_COLUMNS];  /* 1: the column's field in the first line occurs again */
     struct ts_time_look time[TS_TABLE_MAX_COLUMNS];
     const char *behind_first; /* start of the line after the first one */

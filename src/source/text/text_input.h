@@ -56,10 +56,10 @@ int ts_text_input_next(struct ts_text_input *in, char *buf, struct ts_text_piece
  * counted. */
 void ts_text_input_sample(struct ts_text_input *in, double share);
 
-/* To be called before the first piece. Only part k of n equal parts of each plain file will be
- * read: the lines that begin in it. The start of the file is returned to all parts, because it may
- * have a header, with own == own_end, until ts_text_input_past. A packed file is not divided: part
- * i reads the packed files i, i + n and so on. */
+/* To be called before any text is read. Only part k of n equal parts of each uncompressed file will
+ * be read: the lines that begin in it. The start of the file is returned to all parts, because it
+ * may have a header, with own == own_end, until ts_text_input_past. A compressed file is not
+ * divided: part i reads the compressed files i, i + n and so on. */
 void ts_text_input_part(struct ts_text_input *in, uint32_t k, uint32_t n);
 
 /* To be called after a piece of text, if no more text of the open file is needed from before the
