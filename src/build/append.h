@@ -44,7 +44,7 @@ struct ts_append_report {
     int remade; /* of ts_append_compact, 1: the merged tensor was damaged, and is made again */
     uint32_t compacted; /* of ts_append_paths: segments merged before the append; 0: none */
     uint64_t dropped;   /* of ts_append_drop: number of nonzeros that were dropped */
-    struct ts_err warn; /* code 0, or a failure after the tensor was in place */
+    struct ts_err warn; /* code 0, or a failure after the new tensor had its final name */
 };
 
 int ts_append_paths(const struct ts_append_conf *conf, struct ts_build_report *build,

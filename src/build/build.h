@@ -60,8 +60,8 @@ struct ts_build_options {
     int skip_missing;     /* 1: leaves out lines of text with a missing field; 0: fails */
     int zeros;            /* 1: keeps zeros, as cells whose value is known; 0: drops them */
     int weights;          /* the source gives weights with the values (batch.h); value_bytes is 4 */
-    uint32_t value_bytes; /* 4 or 8 */
-    struct ts_transform transform; /* of values, after they are added up */
+    uint32_t value_bytes; /* bytes of a stored value: 4 or 8 */
+    struct ts_transform transform; /* applied to values after they are added up */
     const char *map[TS_MAX_ORDER]; /* labels of a mode, text or gzip; NULL: none */
     int partial_map;               /* the number of labels may differ from the number of indices */
     uint32_t min_order; /* texts with fewer modes are refused, because --map names this mode */
@@ -152,7 +152,7 @@ struct ts_build_report {
     struct ts_err refused, may_lack;
     uint32_t n_notes; /* number of notes about probable mistakes of the user */
     char note[TS_BUILD_NOTES][320];
-    struct ts_err warn; /* code 0, or a failure after the tensor was in place */
+    struct ts_err warn; /* code 0, or a failure after the tensor had its final name */
 };
 
 #define TS_BUILD_MIN_MEMORY (UINT64_C(32) << 20)

@@ -84,11 +84,11 @@ struct ts_merge {
     uint64_t refused_index[TS_MAX_ORDER];
     /* sets of used indices, for modes whose slices are numbered by a bitmap */
     struct ts_slices slices[TS_MAX_ORDER];
-    /* estimates of tree nodes, one for each thread; [0] holds all after finish */
+    /* estimates of the nodes of fibre trees, one for each thread; [0] has all after finish */
     struct ts_fibres *fibres;
-    /* tables of values, one for each thread; [0] holds all after finish */
+    /* counts of distinct values, one table for each thread; [0] has all after finish */
     struct ts_value_table **values;
-    /* sums, one struct for each thread; [0] holds all after finish */
+    /* checksums and sums of values, one struct for each thread; [0] has all after finish */
     struct ts_merge_account *account;
 
     /* for each thread: which records remain after the last ts_merge_add */

@@ -206,7 +206,7 @@ static int fill_index(const struct ts_row_names_conf *conf, struct ts_row_names 
     return fill_end(&f, rc, conf->tmp, err);
 }
 
-/* State of the search for line starts in the text, which arrives in pieces. */
+/* State of the search for line starts in the text of labels, which arrives in pieces. */
 struct lines {
     uint64_t n, start; /* number of lines begun, and position of the start of the current one */
     uint64_t most;     /* number of positions that the table has room for */

@@ -62,7 +62,7 @@ struct ts_tensor {
      * of their nonzeros (stream/cells_norm.h). listed_norm is then the norm that the index has, for
      * which each nonzero is squared alone. */
     int cells_summed;
-    int listed; /* used while it is opened: its index lists segments */
+    int listed; /* 1: its index lists segments; set only while it is opened */
     double listed_norm;
     struct ts_temp_dir *temp; /* directory of a temporary tensor, removed by close; NULL: none */
     /* an array of cells, which has no shards; NULL: a directory of shards */

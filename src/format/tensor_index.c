@@ -120,8 +120,8 @@ static int check_levels(const struct ts_disk_mode *d, uint32_t order, uint32_t m
     return 0;
 }
 
-/* Whether the numbers of an optional file are possible: a file that exists has at least its
- * header. */
+/* Whether size, hash and number of entries of an optional file are possible: a file that exists has
+ * at least its header. */
 static int check_side_file(uint64_t bytes, uint64_t hash, uint64_t entries, size_t header_bytes)
 {
     if (bytes == 0)

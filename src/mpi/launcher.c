@@ -27,7 +27,7 @@ struct process {
     unsigned long long start; /* start time: tells apart two processes that had the same pid */
 };
 
-/* The names are those of Open MPI, PRRTE, MPICH's Hydra and Intel's Hydra. Slurm's slurmstepd is
+/* Knows the launchers of Open MPI, PRRTE, MPICH (Hydra) and Intel (Hydra). Slurm's slurmstepd is
  * left out, because Slurm itself handles lost nodes. */
 int ts_launcher_is(const char *comm)
 {

@@ -33,7 +33,7 @@ struct ts_pick {
     struct ts_hold_out hold_out;
 };
 
-/* The indices first to last, counted from 0. */
+/* A range of indices of a mode: `first` to `last`, counted from 0. */
 struct ts_pick_range {
     uint64_t first, last;
 };

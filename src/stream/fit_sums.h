@@ -32,8 +32,8 @@ struct ts_fit_sums {
 int ts_fit_sums_begin(const struct ts_tensor *t, uint32_t mode, const struct ts_request *request,
                       struct ts_fit_sums *ret, struct ts_err *err);
 
-/* To be called after the pass, whose result is rc. Adds the parts to the request's sums, unless rc
- * is negative. s may be all zero. */
+/* To be called after the pass, whose result is rc. Adds the sums of all partitions to the request's
+ * sums, unless rc is negative. s may be all zero. */
 void ts_fit_sums_end(struct ts_fit_sums *s, int rc);
 
 /* Returns the bytes that ts_fit_sums_begin allocates for a pass over the last mode. */

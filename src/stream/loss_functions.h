@@ -36,8 +36,8 @@ TS_ANYWHERE static inline double ts_at_least(double m)
     return m < TS_LOSS_LEAST ? TS_LOSS_LEAST : m;
 }
 
-/* Returns the g of the Poisson model (loss.h), with which rows are multiplied. g is not a
- * derivative here. */
+/* Returns x / m, by which rows of the Poisson model are multiplied (g of loss.h). Unlike the slopes
+ * of other losses it is not a derivative. */
 TS_ANYWHERE static inline double ts_poisson_slope(double x, double m, double at)
 {
     (void)at;

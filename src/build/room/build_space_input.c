@@ -342,7 +342,7 @@ void ts_build_space_of_text(const char *const paths[], uint32_t n_paths, uint64_
                             struct ts_build_space_in *in)
 {
     const uint32_t step = n_paths <= FILES ? 1 : (n_paths + FILES - 1) / FILES;
-    struct density seen[2] = { { 0 } }; /* densities: of plain files, of compressed files */
+    struct density seen[2] = { { 0 } }; /* of uncompressed files, of compressed files */
     double sum_low = 0, sum_own = 0, sum_high = 0;
     for (uint32_t i = 0, pass = 0; pass < 2; i = i + 1 == n_paths ? (pass++, 0) : i + 1) {
         struct text_file f;

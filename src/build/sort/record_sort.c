@@ -325,7 +325,7 @@ static struct digit choose_digit(const struct sort *s, struct piece p)
     return digit_at(p.bit, width, s->bits);
 }
 
-/* Adds the pieces that a piece was distributed to. They are in array[in], and piece k ends at
+/* Adds to w the pieces into which a piece was divided. They are in array[in], and piece k ends at
  * w->end[k]. When sorted, their records must be in array[to]. */
 static void add_parts(const struct sort *s, struct work *w, struct piece p, struct digit d, int in,
                       int to)

@@ -55,7 +55,7 @@ struct ts_names {
     uint64_t *first;
 
     /* if another process chooses the indices (conf.told) */
-    struct mark *mark; /* n_marks x order, row-major */
+    struct mark *mark; /* for each file and mode: n_marks x order, row-major */
     uint32_t n_marks, mark_room;
     int told;
 };

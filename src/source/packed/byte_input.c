@@ -65,7 +65,7 @@ static int read_plain(struct ts_byte_input *in, char *buf, size_t room, size_t *
     return 0;
 }
 
-/* Begins to decompress a packed file, or fails with the name of a program that can. */
+/* Begins to decompress a file, or fails with the name of a program that can. */
 static int open_packed(struct ts_byte_input *in, struct ts_err *err)
 {
     const struct ts_packed_file file = { .fd = in->fd,

@@ -80,7 +80,7 @@ struct ts_feed_item {
     uint64_t read_for;   /* the last pass for which the reader got a job for this shard */
     uint32_t slot;       /* its slot, while it is in a queue of slots */
     unsigned char owner; /* the consumer whose range it is in */
-    unsigned char keep;  /* as in struct ts_feed_deal */
+    unsigned char keep;  /* enum ts_deal: lent each time, kept by its device, or left out */
 };
 
 struct ts_feed_mode {
@@ -189,8 +189,8 @@ void ts_feed_read_again(struct ts_feed *f);
 /* feed_check.c. Checks and decompresses the shard at base, whose bytes belong to the calling
  * thread. It does not hold the lock. */
 int ts_feed_check(struct ts_feed *f, uint32_t mode, uint64_t shard, char *base, struct ts_err *err);
-int ts_feed_check_start(struct ts_feed *f, struct ts_err *err); /* without the lock */
-void ts_feed_check_stop(struct ts_feed *f);                     /* without the lock */
+int ts_feed_check_start(struct ts_feed *f, struct ts_err *err); /* called without the lock */
+void ts_feed_check_stop(struct ts_feed *f);                     /* called without the lock */
 
 /* Records the first failure and wakes all threads. */
 void ts_feed_fail(struct ts_feed *f, int rc, const struct ts_err *err);
