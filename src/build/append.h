@@ -22,7 +22,7 @@
 #include "format/layout.h"
 
 struct ts_append_conf {
-    const char *path; /* the tensor */
+    const char *path; /* the tensor that nonzeros are appended to */
     /* How the input files are read and packed. Not used: out, force, duplicates, map, n_dims, after
      * and like, which follow from the tensor. */
     const struct ts_build_options *build;

@@ -31,7 +31,7 @@ struct ts_collect_segment {
 
 struct ts_collect {
     uint32_t order, value_bits;
-    int weights; /* 0, or set by the caller: nonzeros have weights */
+    int weights; /* 0, or set to 1 by the caller: nonzeros have weights */
     uint64_t *array;
     uint64_t room_words, used_words, n; /* sizes of the array: words, words in use, records */
     struct ts_record_layout layout;     /* layout for all records so far */

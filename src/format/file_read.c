@@ -90,7 +90,7 @@ int ts_file_read_at(int fd, const char *path, uint64_t offset, size_t n, void *r
     return 0;
 }
 
-/* Reads the file if it has at most `room` bytes, sets *n_bytes to its size, and closes fd. */
+/* Reads a whole file if it has at most `room` bytes. Sets *n_bytes to its size, and closes fd. */
 static int read_small(int fd, const char *path, size_t room, void *ret, uint64_t *n_bytes,
                       struct ts_err *err)
 {

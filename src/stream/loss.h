@@ -36,7 +36,7 @@ enum { TS_GCP_NONE }; /* no loss of losses.def */
 /* How f(x, m) depends on the value x, which decides how the fit is computed
  * (cpd/methods/deviance.h). */
 enum ts_loss_in_x {
-    TS_IN_X_LINEAR, /* f = a(m) + b(m) x */
+    TS_IN_X_LINEAR, /* f = a(m) + b(m) x, where m is the model's value at a cell of value x */
     TS_IN_X_APART,  /* f = a(m) + b(m) x + c(x), with a least value of 0 for each x */
     TS_IN_X_ANY     /* any other f, with f(0, 0) = 0 */
 };
@@ -50,7 +50,7 @@ struct ts_loss {
     int zeros;               /* 1: `allows` accepts 0, so unlisted cells may count as 0 */
     /* 1: f(x, m) - f(0, m) is linear in x, so it may be summed over the nonzeros of one cell */
     int sums;
-    double linear; /* derivative of f(0, m) by m near m = 0, where m is at most cells; or 0 */
+    double linear; /* derivative of f(0, m) by m near m = 0, as most cells have such an m; or 0 */
 
     enum ts_loss_in_x in_x;
     /* Returns the number m that, used at all cells, has the least total loss for values of this

@@ -190,7 +190,7 @@ struct ts_multiply {
 
 struct ts_multiply_sums {
     double *column; /* rank: sums of the columns of B after the last round */
-    double kkt;     /* the largest |min(b, 1 - phi)| of the first round */
+    double kkt;     /* the largest |min(b, 1 - phi)| of all entries b of B in the first round */
     /* Sum over all nonzeros of the loss, with B after the last round. */
     double loss;
     double inner; /* sum over all nonzeros of x m, with B after the last round */

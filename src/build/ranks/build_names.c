@@ -13,8 +13,8 @@
 #include "build/ranks/build_ranks.h"
 #include "source/names/name_list.h"
 
-#define MODE_BYTES  (UINT64_C(1) << 20) /* most bytes of one mode in a round */
-#define ROUND_BYTES (UINT64_C(2) << 20) /* most bytes of all modes in a round */
+#define MODE_BYTES  (UINT64_C(1) << 20) /* most bytes of names or indices of one mode in a round */
+#define ROUND_BYTES (UINT64_C(2) << 20) /* most bytes of names or indices of all modes in a round */
 #define PARTS       1024u               /* most parts of one mode in a round */
 /* most entries of the tables of a wave, which say how much each rank has of each file */
 #define ENTRIES 65536u

@@ -24,7 +24,7 @@ struct ts_partition_deal;
 struct ts_partition_deal_plan {
     struct ts_build_comm *ranks;
     const char *tmp; /* directory of the temporary file */
-    /* spare memory for packed partitions, read when the first one is packed; NULL: none */
+    /* spare memory for packed partitions; read when the first one is packed; NULL: none */
     const struct ts_spare *spare;
     uint64_t shard_bytes;
     /* for the shards of this rank; writer.path is the shared file */

@@ -33,7 +33,7 @@ struct ts_mode_writer {
     /* numbers of partitions: given to threads, added to shards, and of the whole call */
     uint64_t next, turn, all;
     struct ts_partition_pool *pool;
-    /* packed partitions that wait; partition k is at k % n_parked */
+    /* packed partitions that wait for one with a lower number; partition k is at k % n_parked */
     struct ts_packed_partition **parked;
     uint32_t n_parked;
     int rc;

@@ -408,7 +408,7 @@ int ts_shard_writer_new(const struct ts_shard_writer_plan *plan, struct ts_shard
             rc = ts_fail_errno(err, TS_ENOMEM, "%s: cannot start a thread", plan->path);
             goto fail;
         }
-        if (errno != 0) /* fewer threads are enough */
+        if (errno != 0) /* no more threads can be started: fewer are enough */
             break;
     }
     *ret = w;

@@ -109,8 +109,8 @@ static int merge_names(struct ts_name_generations *s, const struct ts_names_conf
     return rc;
 }
 
-/* A range of provisional numbers, from `base` on. `of` has for each number the value of its pair,
- * or NONE. */
+/* A range of provisional numbers, from `base` on. `of` has for each number the value that it is
+ * paired with, or NONE. */
 struct range {
     uint64_t base, n, *of;
     struct ts_number_pairs *to;

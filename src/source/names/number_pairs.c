@@ -93,7 +93,7 @@ uint64_t ts_number_pairs_range(const struct ts_number_pairs *p)
     return UINT64_C(1) << p->shift;
 }
 
-/* Writes a full buffer to the file as a chunk. */
+/* Writes a full buffer of pairs to the file, as a chunk of its range. */
 static int spill(struct ts_number_pairs *p, uint64_t range, struct ts_err *err)
 {
     struct buffer *b = &p->buffer[range];

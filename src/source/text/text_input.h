@@ -49,11 +49,11 @@ void ts_text_input_close(struct ts_text_input *in); /* in may be NULL */
 int ts_text_input_next(struct ts_text_input *in, char *buf, struct ts_text_piece *ret,
                        struct ts_err *err);
 
-/* To be called before the first piece: only this share of each file will be read, at least a piece.
- * The pieces of a plain file are spread over it, so that all of a sorted file is represented. A
- * compressed file is read from its start. If a piece is more than the share of its file, later
- * files are left out (file_sample.h). Lines of which a part is skipped are neither returned nor
- * counted. */
+/* To be called before any text is read: only this fraction of each file will be read, at least a
+ * piece. The pieces of an uncompressed file are spread over it, so that all of a sorted file is
+ * represented. A compressed file is read from its start. If a piece is more than this fraction of
+ * its file, later files are left out (file_sample.h). Lines of which a part is skipped are neither
+ * returned nor counted. */
 void ts_text_input_sample(struct ts_text_input *in, double share);
 
 /* To be called before any text is read. Only part k of n equal parts of each uncompressed file will
@@ -70,11 +70,11 @@ void ts_text_input_past(struct ts_text_input *in);
  * them to count. 0: none were skipped, or they cannot be read. */
 uint64_t ts_text_input_lines_skipped(const struct ts_text_input *in, uint32_t file);
 
-/* To be called before the first piece: gives the input the first file, which is open already. The
+/* To be called before any text is read: gives the input the first file, which is open already. The
  * input closes it. `first` may be NULL. */
 void ts_text_input_begun(struct ts_text_input *in, struct ts_byte_input *first);
 
-/* To be called before the first piece: sets the memory that decompression may use
+/* To be called before any text is read: sets the memory that decompression may use
  * (byte_input.h). */
 void ts_text_input_unpack(struct ts_text_input *in, uint64_t bytes);
 
