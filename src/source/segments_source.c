@@ -33,7 +33,7 @@ static int put(void *self, uint64_t number, const struct ts_batch *b)
 
 static void done(void *self)
 {
-    (void)self; /* only this segment has ended: another one may follow */
+    (void)self; /* another segment may follow */
 }
 
 static void fail(void *self, uint64_t number, const struct ts_err *why, const char *name,
@@ -50,7 +50,7 @@ static void why(void *self, struct ts_err *ret)
     s->to.why(s->to.self, ret);
 }
 
-/* ------------------------------------------------------------------ the reading thread */
+/* ------------------------------------------------------------------ the thread */
 
 /* Reads one segment, with fewer threads if the memory is short. */
 static int read_segment(struct ts_segments_source *s, const struct ts_tensor *t, struct ts_err *err)

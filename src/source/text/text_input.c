@@ -34,7 +34,7 @@ struct ts_text_input {
 
     /* the part of each file that is read; n_parts 0: whole files */
     uint32_t part, n_parts;
-    uint64_t at, begin, end; /* positions in the file: of the next text; start and end of the part */
+    uint64_t at, begin, end; /* positions in the file: next text; start and end of the part */
     /* past: 1 if bytes before the part are not needed any more; jumped: 1 if they were skipped */
     int past, jumped;
     struct skip *skip; /* for each file, the bytes before the part that were skipped */
