@@ -74,7 +74,7 @@ int ts_append_merge(const char *path, const struct ts_build_options *o,
                     struct ts_append_report *ret, struct ts_tensor **outside, struct ts_err *err);
 
 /* Selects all slices of a mode before or after the slice with this label. In a mode of times the
- * label is a date, or the beginning of one. In a mode without labels it is an index. */
+ * label is a date, or the beginning of one. Without labels it is an index of the input. */
 struct ts_append_cut {
     uint32_t mode; /* from 0 */
     int after;
