@@ -20,10 +20,11 @@
 #include "model/kruskal_sums.h"
 #include "stream/feed/slabs.h"
 
-#define LONE_ADDS  65536 /* a loop of fewer additions runs on one thread */
-#define NO_ROW     UINT64_MAX
-#define CELLS      1024                 /* of an array, added at a time */
-#define SLAB_BYTES (UINT64_C(64) << 20) /* memory for slabs */
+#define LONE_ADDS 65536 /* a loop with fewer additions than this runs on one thread */
+#define NO_ROW    UINT64_MAX
+#define CELLS     1024 /* cells of a dense tensor that are added at a time */
+/* memory for slabs: the parts of a dense tensor that are read at a time */
+#define SLAB_BYTES (UINT64_C(64) << 20)
 
 struct core {
     const struct ts_core_conf *conf;
@@ -32,16 +33,18 @@ struct core {
     /* n_rows x rank: the transposed pseudo-inverse, a row per used slice */
     double *inverse[TS_MAX_ORDER];
     size_t inverse_bytes[TS_MAX_ORDER];
-    uint8_t level[TS_MAX_ORDER]; /* modes in the order by which the tensor's copy is sorted */
-    /* by level of this order: the row of the last nonzero that was added */
+    /* modes in the order by which the nonzeros are sorted in the tensor's copy */
+    uint8_t level[TS_MAX_ORDER];
+    /* for each level, a place in this order of modes: the row of the last nonzero that was added */
     uint64_t at[TS_MAX_ORDER];
-    /* by level l, rank^(order - l) numbers: the sum over the current group of nonzeros, which agree
-     * in all modes before level l */
+    /* for each level l, rank^(order - l) numbers: the sum over the current group of nonzeros, which
+     * agree in all modes before level l */
     double *sum[TS_MAX_ORDER + 1];
     size_t size[TS_MAX_ORDER + 1];
     size_t sum_bytes;
     double *norm; /* order x rank: column norms of the model */
-    double *by;   /* rank: numbers by which the columns of every pseudo-inverse are multiplied */
+    /* rank: the numbers by which the columns of every pseudo-inverse are multiplied */
+    double *by;
     uint32_t n_singular;
 };
 
@@ -160,9 +163,10 @@ static int check_shape(const struct core *c, struct ts_err *err)
     return ts_core_check(k->order, k->rank, err);
 }
 
-/* Sets c->by, by which the columns of every inverse are multiplied. The weight of component r,
- * times its column norms, is shared equally among N modes: each column of the model gets its N-th
- * root as length, so each column of an inverse is multiplied by 1 / that root. */
+/* Sets c->by, the numbers by which the columns of every pseudo-inverse are multiplied. The weight
+ * of component r, times its column norms, is shared equally among N modes: each column of the model
+ * gets the N-th root of this product as length. So each column of a pseudo-inverse is multiplied by
+ * 1 / that root. */
 static void share_weights(struct core *c)
 {
     for (uint32_t r = 0; r < c->rank; r++) {
@@ -210,7 +214,7 @@ static int make_inverses(struct core *c, struct ts_err *err)
 /* ---- the core ---- */
 
 /* sum[l] += the outer product of sum[l + 1] and the pseudo-inverse's row at level l. Then sum[l +
- * 1] := 0. */
+ * 1] := 0. (struct core explains levels.) */
 static void fold(struct core *c, uint32_t l)
 {
     const double *row = c->inverse[c->level[l]] + c->at[l] * c->rank;
@@ -236,7 +240,7 @@ static int add_nonzeros(void *ctx, uint32_t thread, uint64_t n, const uint64_t *
     (void)thread;
     for (uint64_t i = 0; i < n; i++, index += c->order) {
         const double *row = c->inverse[c->level[leaf]] + index[c->level[leaf]] * c->rank;
-        uint32_t first = 0; /* first level whose row differs from that of the nonzero before */
+        uint32_t first = 0; /* first level at which the nonzero before had another row */
         while (first < leaf && c->at[first] == index[c->level[first]])
             first++;
         if (first < leaf) {
@@ -253,8 +257,8 @@ static int add_nonzeros(void *ctx, uint32_t thread, uint64_t n, const uint64_t *
     return ts_stop_check(c->conf->stop, err);
 }
 
-/* Chooses the copy of the tensor with the fewest slices, because each slice costs an addition of a
- * whole core. */
+/* Chooses the mode of the tensor's copy to read: the one with the fewest slices. Each slice costs
+ * an addition of a whole core. */
 static uint32_t choose_mode(const struct ts_tensor *t)
 {
     uint32_t mode = 0;
@@ -273,7 +277,7 @@ static int sum_nonzeros(struct core *c, struct ts_err *err)
     return ts_walk_all(&walk, 1, add_nonzeros, c, c->conf->stop, err);
 }
 
-/* Adds the cells of a slab as nonzeros in the order of the array. */
+/* Adds the cells of a slab, a part of a dense tensor, as nonzeros in the order of the array. */
 static int add_slab(struct core *c, const struct ts_slab_view *v, struct ts_err *err)
 {
     const struct ts_dense *d = c->conf->tensor->dense;
@@ -352,7 +356,8 @@ static double given_entry(const struct core *c, size_t i)
 static void conclude(const struct core *c, struct ts_core *ret)
 {
     double left = 0, all = 0, given_left = 0, given_all = 0;
-    size_t diagonal = 0; /* distance between entries (r, r, ...) and (r + 1, r + 1, ...) */
+    /* distance in memory between entries (r, r, ...) and (r + 1, r + 1, ...) of the core */
+    size_t diagonal = 0;
     for (uint32_t l = 1; l <= c->order; l++)
         diagonal += c->size[l];
     for (size_t i = 0; i < c->size[0]; i++) {

@@ -40,8 +40,9 @@
 struct ts_core_conf {
     const struct ts_tensor *tensor;
     const struct ts_kruskal *model; /* a row for each index of a mode, or for each used index */
-    uint32_t threads;               /* 0: all */
-    /* Called with the number of nonzeros that were summed; or NULL. */
+    uint32_t threads;               /* 0: all cores of the machine */
+    /* Called repeatedly, each time with the number of nonzeros that were summed since the last
+     * call; or NULL. */
     void (*done)(void *ctx, uint64_t nnz);
     void *done_ctx;
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */

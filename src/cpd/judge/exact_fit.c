@@ -24,7 +24,8 @@
 /* |X - M|^2 below -CONTRADICTION times its expected error is impossible, even if all roundings had
  * the same sign */
 #define CONTRADICTION 16384.0
-/* most terms of a row of the MTTKRP that are added one by one; longer rows are sums of such sums */
+/* most terms of an entry of the MTTKRP that are added one by one; longer sums are sums of partial
+ * sums of this length */
 #define LONGEST_SUM 16384.0
 /* Numbers between these limits have squares in the range of float64, and so have the rounding
  * errors of these squares. */
@@ -68,7 +69,7 @@ struct sums {
     const struct ts_exact_fit_conf *conf;
     uint32_t rank, mode; /* mode: the mode whose MTTKRP is computed */
     size_t square;       /* rank * rank */
-    uint64_t step;       /* rows of a chunk, which are read at a time */
+    uint64_t step;       /* rows of the model or of the MTTKRP that are read at a time (a chunk) */
     double *chunk;       /* step x rank: rows of the model, or of the MTTKRP */
     double *split; /* 2 x step x rank: high and low halves of the bits of the chunk's entries */
     /* step x rank: rows of a factor in the backend's order, to be copied to it */
@@ -82,7 +83,7 @@ struct sums {
     /* rank: largest magnitude in each column of the mode that is being read */
     double *largest;
     double *scale; /* rank: power of 2 that scales the column's norm to about 1 */
-    /* rank: power of 2 by which entries are multiplied as they are read; NULL: all 1 */
+    /* rank: power of 2 by which a column's entries are multiplied as they are read; NULL: all 1 */
     double *before;
     double *shift; /* rank: the scales of all modes read so far multiply a column by 2^-shift */
     /* rank: weights of the model; after the last mode, divided by the scales of all modes */
@@ -220,7 +221,7 @@ struct target {
     uint32_t mode;
     uint64_t n_rows;
     uint64_t *index; /* index of each row of the tensor; NULL: row i is index i */
-    uint64_t next;   /* the first row of the tensor whose entries are not set */
+    uint64_t next;   /* the first row of the tensor that has no entries yet */
     uint64_t held;   /* number of rows before `next` that the backend does not have yet */
 };
 
@@ -255,8 +256,8 @@ static uint64_t index_of(const struct target *t, uint64_t row)
     return t->index == NULL ? row : t->index[row];
 }
 
-/* Sets the tensor's row with this index, if it exists, to the model's row. Rows of the tensor with
- * smaller indices, which the model lacks, become zeros. */
+/* Sets the tensor's row with this index, if it exists, to `row` of the model. Rows of the tensor
+ * with smaller indices, which the model lacks, become zeros. */
 static int give_index(struct target *t, uint64_t index, const double *row, struct ts_err *err)
 {
     int rc = 0;
@@ -494,7 +495,8 @@ uint32_t ts_exact_fit_mode(const struct ts_tensor *t)
 uint64_t ts_exact_fit_bytes(const struct ts_tensor *t, const struct ts_model *model)
 {
     const uint64_t rank = model->rank;
-    uint64_t index = 0; /* the indices of one mode, for tensor and model */
+    /* number of row indices that are held for one mode, those of tensor and model together */
+    uint64_t index = 0;
     for (uint32_t m = 0; m < t->order && m < model->order; m++) {
         const struct ts_disk_mode *disk = &t->mode[m].disk;
         const uint64_t n = (disk->rows_bytes > 0 ? disk->n_rows : 0) +

@@ -50,9 +50,10 @@ struct ts_exact_fit_conf {
 };
 
 struct ts_exact_fit {
-    double fit;      /* if all values are zeros: 1 for a model of zeros, otherwise minus infinity */
-    double residual; /* |X - M| */
-    double norm;     /* |X| */
+    /* if all values of the tensor are zeros: 1 for a model of zeros, otherwise minus infinity */
+    double fit;
+    double residual;   /* |X - M| */
+    double norm;       /* |X| */
     double model_norm; /* |M| */
     double error;      /* estimate of the largest difference between `fit` and the exact fit */
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Computes the fit at known cells from the squared residuals that score.h sums in a pass. If cells
- * have weights, a second pass sums those of a model of zeros, whose residuals are the values. */
+ * have weights, a second pass sums the squared residuals of a model of zeros, which are the squared
+ * values. */
 #include "cpd/judge/known_fit.h"
 
 #include <float.h>

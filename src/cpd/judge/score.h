@@ -49,7 +49,8 @@ struct ts_score_conf {
     int (*take)(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err);
     void *ctx;
     uint32_t rows;
-    int unseen; /* 1: count nonzeros with an index whose row in the model is all zeros */
+    /* 1: count unseen nonzeros: those with an index whose row in the model is all zeros */
+    int unseen;
     /* the backend's ranks, each of which reads a part; all get the whole score. NULL: this process
      * alone */
     struct ts_comm *comm;
@@ -69,7 +70,8 @@ struct ts_score {
     /* log-likelihood of counts; NAN if some value is not a count, or some model value is not
      * positive */
     double poisson;
-    uint64_t n_slices;           /* number of rows of `mode`, if slices are wanted; otherwise 0 */
+    /* number of rows of `mode`, if sums of slices are wanted; otherwise 0 */
+    uint64_t n_slices;
     struct ts_score_sums *slice; /* n_slices: the sums of each slice */
     uint32_t n_top;
     /* The largest residuals, in descending order. Equal residuals are in the order of the tensor's

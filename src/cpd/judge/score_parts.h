@@ -32,9 +32,10 @@ struct ts_score_worker {
     _Alignas(TS_SCORE_LINE) struct ts_score_sums sums; /* sums of the partition so far */
     double logs;
     uint64_t unseen;
-    uint64_t row;               /* row of the slice that is being summed */
+    /* row, in the factor of `mode`, of the slice that is being summed */
+    uint64_t row;
     struct ts_score_sums slice; /* sums of that slice so far */
-    /* 1: the slice being summed is the first of the partition, so the partition before may have the
+    /* 1: `slice` is the first slice of the partition, so the partition before may have the
      * beginning of this slice */
     int in_first;
     uint32_t n_large;
@@ -48,15 +49,17 @@ struct ts_score_slab_cell {
     uint32_t row;
 };
 
-/* Sums of a partition, and of its first and last slice. */
+/* Sums of the nonzeros of a partition, and of those in its first and in its last slice. */
 struct ts_score_part {
     struct ts_score_sums sums, first, last;
     double logs;
     uint64_t unseen;
     /* 1: some value is not a count, or some model value is not positive */
     int other;
-    uint32_t rank;                /* number, from 1, of the rank that took the partition */
-    uint64_t first_row, last_row; /* equal if there is one slice, whose sums are `first` */
+    /* number, from 1, of the process (rank of ts_comm) that worked through the partition */
+    uint32_t rank;
+    /* the first and the last slice; equal if there is only one, whose sums are `first` */
+    uint64_t first_row, last_row;
 };
 
 struct ts_scoring {
@@ -95,10 +98,10 @@ void ts_score_add(struct ts_score_sums *to, const struct ts_score_sums *x);
 int ts_score_take_block(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err);
 void ts_score_settle(void *ctx, uint64_t first, uint64_t end);
 
-/* Sends the sums of all slices to all ranks. */
+/* Sends the sums of all slices to all ranks, that is processes. */
 int ts_score_gather_slices(struct ts_scoring *s, struct ts_err *err);
 
-/* ---- score_largest.c ---- */
+/* ---- score_largest.c: the largest residuals ---- */
 
 /* Returns the bytes for the largest residuals of n_ranks ranks, each with `threads` threads. */
 uint64_t ts_score_large_bytes(const struct ts_tensor *t, uint32_t threads, uint32_t n_ranks,

@@ -10,8 +10,8 @@
 #include "format/shard.h"
 #include "stream/comm.h"
 
-/* this many consecutive cells of a slice, or more, are summed in lanes (score_block.h); fewer, one
- * by one */
+/* this many consecutive cells of a slice, or more, are summed in lanes (score_block.h); fewer are
+ * summed one by one */
 #define LONG_RUN 16u
 
 void ts_score_add(struct ts_score_sums *to, const struct ts_score_sums *x)
@@ -199,9 +199,9 @@ int ts_score_take_block(void *ctx, uint32_t thread, const struct ts_cells *c, st
     return s->conf->take == NULL ? 0 : s->conf->take(s->conf->ctx, thread, c, err);
 }
 
-/* Sends the sums of slices to all ranks. The rank that took a partition has the sums of the
- * partition's slices. So a rank's slices begin with the first slice of its first partition, whose
- * sums are completed later. */
+/* Sends the sums of slices to all ranks (processes). The rank that worked through a partition has
+ * the sums of the partition's slices. So a rank's slices begin with the first slice of its first
+ * partition, whose sums are completed later. */
 int ts_score_gather_slices(struct ts_scoring *s, struct ts_err *err)
 {
     struct ts_comm *c = s->conf->comm;

@@ -30,7 +30,7 @@
 #include "cpd/solver/solver_struct.h"
 #include "stream/loss.h"
 
-/* added to a zero entry that should grow (see above), in a column with the sum 1 */
+/* added to a zero entry that should grow (see the head of this file), in a column with the sum 1 */
 #define GROW 0.01
 
 struct apr {
@@ -52,7 +52,7 @@ static int check(const struct ts_solver *a, struct ts_err *err)
 
 /* ---- modes ---- */
 
-/* Scales each column to the sum 1, and its weight accordingly. */
+/* Scales each column of a factor to the sum 1, and multiplies its weight by the old sum. */
 static int start(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;

@@ -22,9 +22,9 @@ static double of_zeros(const struct ts_loss *loss, double n, double m, double at
 }
 
 /* Returns the sum of the loss f over listed cells for a model of value m everywhere, with a loss
- * whose in_x is APART. kept->reference is this sum for TS_LOSS_APART_AT. f(x, m) - f(x,
- * TS_LOSS_APART_AT) = a + b x for any x, so values at x = 1 and 2 give a and b. x = 0 is avoided,
- * because f may be infinite there. */
+ * whose in_x is APART (a term linear in x, and a term of x alone). kept->reference is this sum for
+ * TS_LOSS_APART_AT. f(x, m) - f(x, TS_LOSS_APART_AT) = a + b x for any x, so values at x = 1 and 2
+ * give a and b. x = 0 is avoided, because f may be infinite there. */
 static double apart(const struct ts_loss *loss, double at, const struct ts_cell_losses *kept,
                     double m)
 {

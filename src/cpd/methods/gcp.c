@@ -53,7 +53,7 @@ static const struct ts_loss *loss_of(const struct ts_solver *a)
     return ts_loss_of(a->spec->loss);
 }
 
-/* ---- memory ---- */
+/* ---- memory for moments (matrices that the method keeps, such as those of Adam) ---- */
 
 uint64_t ts_gcp_moments_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                               uint32_t n)
@@ -100,7 +100,7 @@ void ts_gcp_end(struct ts_solver *a)
         ts_bigmem_free(g->memory, g->memory_bytes);
 }
 
-/* ---- values ---- */
+/* ---- values of the tensor ---- */
 
 /* Whether the values of this loss are zeros and ones, and not counts. */
 static int is_of_bits(const struct ts_loss *loss)
@@ -155,7 +155,7 @@ static int is_logarithm(int kind)
     return kind != TS_GCP_NONE && ts_loss_of(kind)->logarithm_of != NULL;
 }
 
-/* Returns the value that the model of random starting factors should have on average. */
+/* Returns the value that a model of random starting factors should have on average. */
 static double start_value(const struct ts_init_conf *c)
 {
     const struct ts_loss *loss = ts_loss_of(c->spec->loss);
@@ -174,7 +174,7 @@ static double start_scale(const struct ts_init_conf *c)
     return pow(fabs(start_value(c)) / of_random, 1.0 / order);
 }
 
-/* Returns the only sign that entries of the mode may have, or 0 if they may have both. */
+/* Returns 1 or -1 if entries of the mode may have only this sign, or 0 if they may have both. */
 static int only_sign(const struct ts_spec *spec, uint32_t mode)
 {
     const struct ts_constraint *c = &spec->mode[mode];

@@ -70,15 +70,15 @@ double ts_gcp_objective(const struct ts_solver *a);
 double ts_gcp_fit(const struct ts_solver *a);
 int ts_gcp_tell(struct ts_solver *a);
 
-/* Records the objective of a finished sweep, and whether it fell by at least the tolerance relative
- * to its whole fall since the first sweep. */
+/* Records the objective of a finished sweep, and whether it fell by at least the tolerance times
+ * its whole fall since the first sweep. */
 void ts_gcp_note(struct ts_solver *a, double now);
 
 /* Whether the run is over, because the objective hardly fell in several sweeps in a row. With a
  * tolerance of 0 this never ends a run. */
 int ts_gcp_settled(const struct ts_solver *a, double change);
 
-/* Saves moments, rate and `before` to a state. */
+/* Saves the moments, the rate and the objective `before` to a state. */
 void ts_gcp_save(const struct ts_solver *a, struct ts_state *s);
 int ts_gcp_restore(struct ts_solver *a, const struct ts_state *s, struct ts_err *err);
 

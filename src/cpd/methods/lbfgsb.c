@@ -26,32 +26,37 @@
 #include "base/clock.h"
 #include "cpd/methods/gcp_struct.h"
 
-#define PAIRS     5u
-#define GRADIENT  0u /* number of a moment */
-#define POINT     1u
-#define STEP      2u           /* the first of PAIRS moments */
-#define CHANGE    (2u + PAIRS) /* the first of PAIRS moments */
-#define SPAN      4096u        /* entries that are summed by one thread at a time */
-#define ENOUGH    1e-4         /* least fall of F, relative to what the gradient predicts */
-#define FLAT      1e-10        /* least s'y / y'y of a pair (step s, change y) that is used */
-#define FIRST     0.1          /* length of the first step, relative to the norm of all factors */
+#define PAIRS    5u
+#define GRADIENT 0u /* the moments are numbered: the gradient */
+#define POINT    1u
+#define STEP     2u           /* number of the first of PAIRS moments: steps */
+#define CHANGE   (2u + PAIRS) /* number of the first of PAIRS moments: changes of the gradient */
+/* entries of a factor (a span) that are summed by one thread at a time */
+#define SPAN 4096u
+/* least fall of F, relative to the fall that the gradient predicts */
+#define ENOUGH    1e-4
+#define FLAT      1e-10 /* least s'y / y'y of a pair (step s, change y) that is used */
+#define FIRST     0.1   /* length of the first step, relative to the norm of all factors */
 #define TRIES     20u
-#define STUCK     255u /* value of `tries` if no step helps */
+#define STUCK     255u /* value of `tries` if no step lowers F */
 #define PUT_BYTES (UINT64_C(1) << 20)
 
 _Static_assert(CHANGE + PAIRS == TS_MOMENTS_LBFGSB, "moments");
 
 struct lbfgsb {
     struct ts_gcp gcp; /* rate: step length, in units of the direction */
-    double *direction; /* entries of all modes, one mode after another */
-    double *sum;       /* two sums for each span */
-    uint64_t bytes;    /* bytes of `direction` and `sum` */
+    /* for all modes, one after another: the direction of the step for each entry of the factor */
+    double *direction;
+    double *sum;    /* two sums for each span */
+    uint64_t bytes; /* bytes of `direction` and `sum` */
     /* by mode: its first entry in `direction`, and its number of entries */
     uint64_t at[TS_MAX_ORDER], n[TS_MAX_ORDER];
-    uint64_t spans[TS_MAX_ORDER + 1]; /* number of spans in the modes before each mode */
+    uint64_t spans[TS_MAX_ORDER + 1]; /* for each mode: number of spans in the modes before it */
     int known;                        /* 1: `direction` is valid */
     int open;
-    uint32_t n_pairs, next; /* number of pairs, and the place of the next pair */
+    /* n_pairs: number of stored pairs (a step and its change of the gradient); next: the place of
+     * the next pair */
+    uint32_t n_pairs, next;
     uint32_t tries;
 };
 
@@ -216,7 +221,7 @@ static double sum_spans(const struct work *w, span_fn *f)
     return ret[0];
 }
 
-/* ---- pairs ---- */
+/* ---- pairs: the last steps, and the changes of the gradient that they made ---- */
 
 /* Sums s'y and y'y over the free entries, with a pair's step s and change of the gradient y. */
 static void curve_free(const struct work *w, uint32_t m, uint64_t begin, uint64_t end, double *sum)
@@ -256,7 +261,7 @@ static void close_pair(const struct ts_solver *a)
     w.l->n_pairs += w.l->n_pairs < PAIRS;
 }
 
-/* Stores the step that was made, and minus the gradient at its beginning. */
+/* Stores the step that was made, and minus the gradient at the point where it began. */
 static void begin_pair(const struct work *w, uint32_t m, uint64_t begin, uint64_t end, double *sum)
 {
     for (uint64_t i = begin; i < end; i++) {

@@ -9,8 +9,8 @@
 #include "cpd/rows/row_maker.h"
 #include "cpd/rows/symm.h"
 
-/* after a sweep with float64 sums, float32 sums are used again only if their errors are this many
- * times below the limit */
+/* after a sweep with float64 sums, float32 sums are used again only if their estimated error is
+ * this many times below the limit */
 #define CALM 2.0
 
 /* ---- before the pass ---- */
@@ -110,7 +110,7 @@ static int begin(struct ts_solver *a, struct ts_err *err)
     return update->kind == TS_ROW_SIMPLEX ? prepare_simplex(a, update, err) : 0;
 }
 
-/* ---- product and rows ---- */
+/* ---- the product (MTTKRP) and the rows from it ---- */
 
 /* Requests the MTTKRP, and the rows too if the backend computes both in one call. */
 static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *err)

@@ -49,7 +49,7 @@ int ts_loss_values_check(const struct ts_tensor *t, const struct ts_loss *loss,
     rc = ts_walk_open(t, 0, &walk, err);
     if (rc < 0)
         return rc;
-    walk.here = 1; /* only shards of this rank: other ranks check theirs */
+    walk.here = 1; /* checks only the shards of this rank (process): other ranks check theirs */
     rc = ts_walk_all(&walk, 1, refuse, &search, stop, err);
     ts_walk_close(&walk);
     return rc;

@@ -115,7 +115,8 @@ struct ts_method {
     int (*judge)(struct ts_solver *a, struct ts_err *err);
     int (*judged)(struct ts_solver *a, struct ts_err *err);
 
-    /* Whether the residual consists of rounding errors alone. NULL: the method cannot tell. */
+    /* Whether the residual consists of rounding errors alone, so that the run can end. NULL: the
+     * method cannot tell. */
     int (*exact)(const struct ts_solver *a);
 
     /* Sets the reported figures of this method in a->now, where all figures of methods are NaN

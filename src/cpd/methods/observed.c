@@ -22,7 +22,7 @@ struct observed {
 /* ---- the mean ---- */
 
 /* Computes the mean of the values before the first sweep, if the specification asks to subtract it.
- * The sums of the mean do not depend on the factors. */
+ * The sum of the values does not depend on the factors. */
 static int start(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;

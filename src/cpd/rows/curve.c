@@ -13,13 +13,13 @@
 #define ENOUGH       1e-4
 #define NOTHING_LEFT 1e-15 /* a step shorter than this, relative to the length of x, is rounding */
 
-/* where an entry of the column x may move in a step */
-/* FREE: anywhere within the bounds; HELD: nowhere; ABOVE, BELOW: on its side of 0 */
+/* Where an entry of the column x may move in a step. FREE: anywhere within the bounds; HELD:
+ * nowhere; ABOVE, BELOW: on its side of 0. */
 enum place { FREE, HELD, ABOVE, BELOW };
 
 struct vectors {
-    double *slope; /* gradient of the objective; for free entries with the slope of l1 */
-    double *bend;  /* second differences of x: [i] that of entries i - 2 .. i */
+    double *slope; /* gradient of the objective at x; for free entries with the slope of l1 */
+    double *bend;  /* second differences of x: bend[i] is that of entries i - 2 .. i */
     double *diagonal, *one, *two, *target, *trial;
     unsigned char *place, *before; /* n each: enum place in this step and in the step before */
 };
@@ -73,7 +73,7 @@ static int is_kinked(const struct ts_curve *c)
     return c->l1 > 0 && c->lower < 0 && c->upper > 0;
 }
 
-/* Returns the derivative of the l1 term for an entry in this place. */
+/* Returns the derivative of the l1 term for an entry that may move as `place` says. */
 static double l1_slope(const struct ts_curve *c, enum place place)
 {
     if (is_kinked(c))
@@ -118,8 +118,8 @@ static enum place choose(const struct ts_curve *c, uint64_t i, double slope)
     return (x <= c->lower && slope >= 0) || (x >= c->upper && slope <= 0) ? HELD : ret;
 }
 
-/* Computes slope and place of all entries. Returns how many entries were HELD before and are not
- * now. */
+/* Computes slope and place of all entries. Returns how many entries were HELD in the step before
+ * and are not now. */
 static uint64_t look(const struct ts_curve *c, const struct vectors *v)
 {
     const uint64_t n = c->n;

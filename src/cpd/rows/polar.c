@@ -28,7 +28,7 @@
 
 #define POLAR_NONE 1e-13
 #define DRAW_SEED  UINT64_C(0x706F6C6172)
-#define MOST_DRAWS 8u /* most draws to find one column */
+#define MOST_DRAWS 8u /* most random columns that are tried to find one column */
 /* a random column is used if at least this fraction of its squared length remains after
  * projection */
 #define LEAST_LEFT 1e-6
@@ -70,9 +70,9 @@ static int inverse_root(struct polar *s, const double *gram, double share, doubl
     return 0;
 }
 
-/* Returns how far A' A is from the Gram matrix of orthonormal columns. whole: the largest entry of
- * |gram - I|. Otherwise some columns may be missing: the largest entry of |gram gram - gram|, which
- * is 0 for a projector. */
+/* Returns how far gram, which is A' A, is from the Gram matrix of orthonormal columns. whole 1: the
+ * largest entry of |gram - I|. whole 0: directions may be missing, so it is the largest entry of
+ * |gram gram - gram|, which is 0 for a projector. */
 static double defect(const struct polar *s, const double *gram, int whole)
 {
     double most = 0;

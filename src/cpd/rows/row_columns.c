@@ -120,9 +120,10 @@ static int copy(struct ts_row_columns *c, int old, struct ts_err *err)
     return rc;
 }
 
-/* Replaces the rows in the backend by the MTTKRP, which the backend has in a matrix of its own, so
- * that get_rows returns the MTTKRP. A coordinate descent from rows of zeros, with the identity as
- * G, does this. The Gram matrix of the MTTKRP is not used, and that of the old rows stays. */
+/* Replaces the rows in the backend by the MTTKRP, which the backend has in a matrix of its own,
+ * so that get_rows returns the MTTKRP. A coordinate descent from rows of zeros, with the
+ * identity as G, does this. The Gram matrix of the MTTKRP is not used; the Gram matrix of the
+ * old rows stays. */
 static int settle(const struct ts_row_task *t, struct ts_err *err)
 {
     const struct ts_init_conf *c = t->init;
@@ -151,8 +152,8 @@ int ts_row_columns_get(struct ts_row_columns *c, struct ts_err *err)
     return rc == 0 ? copy(c, 0, err) : rc;
 }
 
-/* Copies the columns of `a` to the rows of the backend. Then `a` has them as the backend rounded
- * them. */
+/* Copies the columns of `a` to the rows of the backend. Afterwards `a` has the entries as the
+ * backend rounded them. */
 int ts_row_columns_put(struct ts_row_columns *c, struct ts_err *err)
 {
     const struct ts_row_task *t = c->task;

@@ -32,7 +32,7 @@ struct ts_row_columns {
     uint64_t *index; /* NULL: row i is index i */
     double *m;       /* rank x n: columns of the MTTKRP */
     double *a;       /* rank x span: columns of the factor, 0 for an index without a row */
-    double *more;    /* memory that the caller asked for in ts_row_columns_open */
+    double *more;    /* more memory, which the caller asked for in ts_row_columns_open */
     double *chunk;   /* rows that are being copied */
     double size;     /* set by ts_row_columns_put: sum of the magnitudes of all entries */
     void *memory;
@@ -42,7 +42,8 @@ struct ts_row_columns {
 /* Returns the number of rows that are copied at a time. */
 uint64_t ts_row_columns_chunk(uint32_t rank);
 
-/* Returns the most bytes that ts_row_columns_open allocates for a mode. */
+/* Returns the most bytes that ts_row_columns_open allocates for a mode. of_span, of_rows: as
+ * there. */
 uint64_t ts_row_columns_bytes(const struct ts_tensor *t, uint32_t mode, uint32_t rank,
                               uint64_t of_span, uint64_t of_rows);
 

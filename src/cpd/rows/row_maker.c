@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds the row maker of a kind of update, and adds up checks and memory of all makers. */
+/* Finds the row maker (row_maker.h) of a kind of row update, and adds up checks and memory of all
+ * makers. */
 #include "cpd/rows/row_maker.h"
 
 static const struct ts_row_maker *const makers[TS_N_ROW_KINDS] = {

@@ -44,7 +44,7 @@
  * are lost in rounding. */
 #define MOST_GAP UINT64_C(50000)
 
-#define MOST_LANES 4u /* columns that are solved at the same time */
+#define MOST_LANES 4u /* most columns of the factor that are solved at the same time */
 
 struct smooth {
     const struct ts_init_conf *init;
@@ -55,11 +55,12 @@ struct smooth {
     uint64_t n, first, span;
     uint64_t *index; /* NULL: row i is index i */
     double mu;
-    double *z;     /* rank x rank: eigenvectors of G as rows */
+    double *z;     /* rank x rank: eigenvectors of G, one in each row */
     double *d;     /* rank: eigenvalues of G; 0 for a direction that is left out */
     double *rough; /* rank: |D b|^2 for each column b of B */
-    double *b;     /* rank x n: columns of M Q, which become columns of B */
-    double *band;  /* lanes x 4 x span: a struct band for each column that is being solved */
+    double *b;     /* rank x n: columns of M Q, which are replaced by columns of B */
+    /* for each column that is being solved at the same time: 4 x span numbers, for a struct band */
+    double *band;
     /* chunk: rows that are copied; dot: inner product of each of these rows of M and A */
     double *chunk, *dot;
 };
@@ -137,7 +138,7 @@ static int settle(struct smooth *s, double *gram, struct ts_err *err)
     return c->backend->solve(c->be, s->mode, &update, &(struct ts_row_sums){ .gram = gram }, err);
 }
 
-/* b := columns of M Q */
+/* b := the columns of M Q */
 static int turn(struct smooth *s, struct ts_err *err)
 {
     const struct ts_init_conf *c = s->init;
@@ -321,7 +322,7 @@ static double turn_back(const struct smooth *s, uint64_t row, double *m)
     return sum;
 }
 
-/* Returns the sum over columns of the squared second difference of rows i, i - 1 and i - 2. */
+/* Returns the squared length of the second difference of rows i, i - 1 and i - 2. */
 static double bend_of(const double *const row[3], uint32_t rank)
 {
     double sum = 0;

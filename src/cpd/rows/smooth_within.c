@@ -112,7 +112,8 @@ static double solve_column(struct within *w, uint32_t r)
     return 0;
 }
 
-/* Updates all columns in rounds. All ranks finish, or all ranks stop. */
+/* Updates all columns in rounds, which go over all columns. All ranks (processes) finish, or all of
+ * them stop. */
 static int solve_columns(struct within *w, struct ts_err *err)
 {
     const struct ts_row_columns *k = &w->columns;
@@ -153,7 +154,7 @@ static double roughness(const struct within *w)
     return sum;
 }
 
-/* Divides `more` into the arrays, and marks indices that have a row. */
+/* Divides the memory `more` into arrays, and marks indices that have a row. */
 static void lay_out(struct within *w)
 {
     const struct ts_row_columns *k = &w->columns;

@@ -68,9 +68,10 @@ PARTS(portable, )
 PARTS(avx2, __attribute__((target("avx2"))))
 #endif
 
-/* A matrix of fewer rows is inverted by one thread. */
+/* a matrix of fewer rows than this is inverted by one thread */
 #define LONE_ROWS 256u
-/* Rows that a thread takes at a time: this many rows of the inverse of l fit into a cache. */
+/* rows of a matrix that a thread takes at a time: this many rows of the inverse of l fit into a
+ * cache */
 #define ROWS_AT_A_TIME 16u
 
 static uint32_t less(uint32_t a, uint32_t b)
@@ -115,7 +116,7 @@ static int inverse_by(int threads, const struct parts *set, uint32_t n, const do
     return well && is_well(n, v, cut, ret);
 }
 
-/* ret := the inverse or, if Cholesky fails, the pseudo-inverse. */
+/* ret := the inverse of v or, if Cholesky fails, the pseudo-inverse. */
 static int invert_by(const struct parts *set, uint32_t n, const double *v, double cut,
                      uint32_t threads, const volatile sig_atomic_t *stop, double *ret,
                      int *singular, struct ts_err *err)

@@ -35,13 +35,14 @@
 int ts_symm_pinv(uint32_t n, const double *v, double cut, const volatile sig_atomic_t *stop,
                  double *ret, int *singular, struct ts_err *err);
 
-/* ts_symm_pinv with `threads` threads (0: all), if there are enough rows for them. Eigenvectors
- * are computed by one thread. */
+/* Like ts_symm_pinv, with `threads` threads (0: all), if there are enough rows for them.
+ * Eigenvectors are computed by one thread. */
 int ts_symm_pinv_by(uint32_t threads, uint32_t n, const double *v, double cut,
                     const volatile sig_atomic_t *stop, double *ret, int *singular,
                     struct ts_err *err);
 
-/* ts_symm_pinv with the instructions that every machine has, with the same bits: for tests. */
+/* Like ts_symm_pinv, with the same bits, but only with instructions that every machine has: for
+ * tests. */
 int ts_symm_pinv_portable(uint32_t n, const double *v, double cut,
                           const volatile sig_atomic_t *stop, double *ret, int *singular,
                           struct ts_err *err);

@@ -49,7 +49,7 @@ PART double dot_end(const double s[4], uint32_t n_more, const double *a, const d
     return (s0 + s1) + (s2 + s3);
 }
 
-/* Returns the largest sum of magnitudes in a column. */
+/* Returns the largest sum of magnitudes in a column of a, which is its 1-norm. */
 PART double norm1(uint32_t n, const double *a)
 {
     const vec_bits magnitude = { INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX };
@@ -156,7 +156,7 @@ PART void square_lower(uint32_t n, const double *li, uint32_t begin, uint32_t en
 
 PART int is_well(uint32_t n, const double *v, double cut, const double *inverse)
 {
-    /* is false if a norm is NaN */
+    /* this comparison is false if a norm is NaN */
     return norm1(n, v) * norm1(n, inverse) < 1 / fmax(TS_SYMM_RCOND, cut);
 }
 

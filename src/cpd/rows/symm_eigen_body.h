@@ -22,10 +22,10 @@ struct eigen {
     /* ld: d is the diagonal, which becomes the eigenvalues; e[i] is the entry between i and i +
      * 1 */
     double *d, *e;
-    /* ld: half the squared lengths of Householder's vectors, 0 for none; then cosines of
+    /* ld: half the squared lengths of Householder's vectors, 0 if a row has none; then cosines of
      * rotations */
     double *h;
-    double *p; /* ld: a vector; then sines of rotations */
+    double *p; /* ld: the vector of one Householder step; then sines of rotations */
 };
 
 static uint32_t padded(uint32_t n)
@@ -226,8 +226,8 @@ PART void diagonalise(struct eigen *g)
         }
 }
 
-/* ret := `by` times the sum of z z' / eigenvalue over eigenvectors z whose eigenvalue is above the
- * cut */
+/* ret := `by` times the sum of z z' / eigenvalue over eigenvectors z whose eigenvalue is above
+ * `cut` of the largest */
 PART void add_up(struct eigen *g, double cut, double by, double *ret)
 {
     const uint32_t n = g->n, ld = g->ld;

@@ -11,7 +11,9 @@
 #include "base/machine/bigmem.h"
 
 #define FIRST_STEP 5u /* the first sweep that may start from extrapolated factors */
-#define LATE       5  /* added to k in the step, whose growth is slower than with Nesterov's 2 */
+/* added to k in the divisor of the step (accelerate.h), so that it grows slower than with
+ * Nesterov's 2 */
+#define LATE 5
 /* float64 rows that are copied at a time from and to the backend */
 #define CHUNK_BYTES (UINT64_C(1) << 20)
 
@@ -19,16 +21,18 @@ struct ts_accelerate {
     struct ts_init_conf init;
     enum ts_precision precision;
     uint32_t order, rank, modes; /* modes: bit m is set if the factor of mode m is stored */
-    int lengths;                 /* 1: lengths of columns matter (ts_spec_lengths) */
+    /* 1: the lengths of the factors' columns matter (ts_spec_lengths) */
+    int lengths;
     struct ts_disk_accelerate pace;
     int kept; /* 1: `before` and `lambda` hold factors and weights */
     /* by mode: rows of the factor that the last sweep started from, in the precision of the run */
     void *before[TS_MAX_ORDER];
     uint64_t bytes[TS_MAX_ORDER]; /* by mode: bytes of `before` */
-    /* lambda: rank weights; norm: order x rank column norms, in the same memory */
+    /* lambda: `rank` weights; norm: order x rank column norms, in the same memory. Both are those
+     * of `before` */
     double *lambda;
     double *norm;
-    double *chunk; /* memory for a chunk of rows */
+    double *chunk; /* memory for rows that are being copied */
     double *scale; /* rank: multipliers of the columns of `before` */
 };
 
@@ -82,7 +86,7 @@ int ts_accelerate_new(const struct ts_init_conf *init, enum ts_precision precisi
     a->rank = init->rank;
     a->modes = kept_modes(init->spec, a->order);
     a->lengths = ts_spec_lengths(init->spec, a->order);
-    /* 1: no step is due, because the first sweep begins with the starting factors */
+    /* 1: no extrapolation is due, because the first sweep begins with the starting factors */
     a->pace.taken = 1;
     a->pace.gain[0] = a->pace.gain[1] = INFINITY;
     a->lambda = calloc((a->order + 2) * (size_t)a->rank, sizeof *a->lambda);
@@ -144,7 +148,7 @@ int ts_accelerate_settled(const struct ts_accelerate *a, double tol)
     return p->step >= 0 && p->gain[0] < tol && p->gain[1] < tol;
 }
 
-/* ---- rows ---- */
+/* ---- rows of factors ---- */
 
 /* Changes an extrapolated row so that it meets the constraints of its mode. */
 static void meet(const struct ts_constraint *c, uint32_t rank, double *row)
@@ -192,7 +196,7 @@ static void mix(const struct ts_accelerate *a, uint32_t mode, uint64_t at, doubl
     }
 }
 
-/* rows := n rows of `before`, from element `at` on */
+/* rows := n rows of the factor `before`, from element `at` on */
 static void recall(const struct ts_accelerate *a, uint32_t mode, uint64_t at, double *rows,
                    uint64_t n)
 {

@@ -54,12 +54,13 @@ int ts_accelerate_new(const struct ts_init_conf *init, enum ts_precision precisi
                       struct ts_accelerate **ret, struct ts_err *err);
 void ts_accelerate_free(struct ts_accelerate *a); /* a may be NULL */
 
-/* To be called after each sweep (from 1) with its fit, or the figure explained above. */
+/* To be called after each sweep (from 1) with its fit or, with penalties, the figure explained
+ * above. */
 void ts_accelerate_fit(struct ts_accelerate *a, uint32_t sweep, double fit);
 
 /* To be called before the next sweep. Changes the factors of the backend, their Gram matrices
- * (order x rank x rank) and the weights to those that the sweep starts from. Further calls do
- * nothing until the sweep is over. */
+ * (order x rank x rank) and the weights to those from which the sweep starts. Further calls do
+ * nothing until that sweep is over. */
 int ts_accelerate_step(struct ts_accelerate *a, double *gram, double *lambda, struct ts_err *err);
 
 /* Whether the last sweep lowered the fit, so that the factors before it are better. a may be

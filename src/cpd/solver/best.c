@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Copies factors from a backend, and exchanges them with its later factors. */
+/* Copies the best factors of a run from the backend, and exchanges them with its later factors. */
 #include "cpd/solver/best.h"
 
 #include <math.h>
@@ -19,11 +19,14 @@ struct ts_best {
     struct ts_init_conf init;
     enum ts_precision precision;
     uint32_t order, rank;
-    double *number; /* TS_BEST_NUMBERS figures, rank weights, order x rank column norms */
-    char *memory;   /* all factors, in the precision of the run */
+    /* TS_BEST_NUMBERS figures of the best sweep, then rank weights, then order x rank column
+     * norms */
+    double *number;
+    char *memory; /* all factors, in the precision of the run */
     uint64_t memory_bytes;
     char *rows[TS_MAX_ORDER];
-    double *chunk, *other; /* rows that are copied */
+    /* memory for rows that are being copied, from the backend and from the copy */
+    double *chunk, *other;
     int in_backend;
 };
 

@@ -20,8 +20,8 @@
 
 struct ts_best;
 
-/* Returns the bytes of the copy. They are 0 if the specification (may be NULL) does not ask for the
- * best model. */
+/* Returns the bytes of the copy of the factors. They are 0 if the specification (may be NULL) does
+ * not ask for the best model. */
 uint64_t ts_best_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                        const struct ts_spec *spec);
 

@@ -17,14 +17,14 @@
 #include "stream/loss.h"
 
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* float64 rows that are copied at a time to the backend */
-/* A Gram matrix is the sum over this many pieces: ranges of rows. The number depends on the rank
- * alone, so that results do not depend on the number of threads. Large matrices have fewer
- * pieces. */
+/* A Gram matrix is the sum over at most MOST_PIECES ranges of rows, which are called pieces. Their
+ * number depends on the rank alone, so that results do not depend on the number of threads. Large
+ * matrices have fewer pieces. */
 #define MOST_PIECES  32u
 #define LEAST_PIECES 4u
-#define PIECES_ROWS  4096u /* rows of all pieces together */
-#define FULL_CHARS   16    /* least characters of a number in a file */
-/* least characters of a number in a file if it may be 0 or 1 */
+#define PIECES_ROWS  4096u /* rows of the Gram matrices of all pieces together */
+#define FULL_CHARS   16    /* least characters of a random number in a file of factors */
+/* least characters of a number in a file of factors if it may be 0 or 1 */
 #define ZERO_CHARS 2
 
 static uint32_t gram_pieces(uint32_t rank)
@@ -202,7 +202,7 @@ static int init_model(const struct ts_init_conf *c, uint32_t mode, const uint64_
     const struct ts_disk_mode *disk = &c->tensor->mode[mode].disk;
     const uint64_t step = chunk_rows(c->rank), rows = c->model->n_rows[mode];
     const int fixed = is_fixed(c, mode);
-    uint64_t next = 0; /* next row of the backend */
+    uint64_t next = 0; /* the backend's row that is written next */
     struct row_sum sum;
     double *all = fixed ? NULL : gram;
     int rc = row_sum_new(&sum, c->rank, rows, all, err);
@@ -327,7 +327,7 @@ struct start {
     /* By mode: the index of each random row or, if the backend holds the starting factors, of each
      * of its rows. NULL: row i is index i. */
     uint64_t *index[TS_MAX_ORDER];
-    uint64_t next; /* next row of the backend */
+    uint64_t next; /* the backend's row that is read next */
 };
 
 /* rows := rows of the backend, with zeros for indices that have no row there. */

@@ -19,11 +19,12 @@
 struct nvecs {
     const struct ts_nvecs_conf *conf;
     const struct ts_init_conf *init;
-    uint32_t rank, kept; /* kept: columns of the current mode that are not drawn at random */
-    double *v, *w;       /* rank x rank: a Gram matrix and its eigenvectors */
-    double *d, *sum;     /* d, rank: eigenvalues of v; sum, rank: column sums of Y */
-    uint32_t *by_size;   /* rank: columns in descending order of d */
-    double *chunk;       /* rows that are copied */
+    /* kept: number of columns of the current mode that are singular vectors, not drawn at random */
+    uint32_t rank, kept;
+    double *v, *w;     /* rank x rank: a Gram matrix and its eigenvectors */
+    double *d, *sum;   /* d, rank: eigenvalues of v; sum, rank: column sums of Y */
+    uint32_t *by_size; /* rank: columns in descending order of d */
+    double *chunk;     /* memory for rows that are being copied */
 };
 
 double ts_nvecs_mix(uint64_t seed, uint32_t mode, uint32_t rank, uint32_t j, uint32_t r)

@@ -38,7 +38,7 @@
 struct ts_nvecs_conf {
     const struct ts_init_conf *init;
     struct ts_feed *feed;
-    int first;       /* whether the first mode is computed as well */
+    int first;       /* 1: the factor of the first mode is computed as well */
     double *gram;    /* order x rank x rank: at the end, the Gram matrices of the factors */
     double *scratch; /* 2 x rank x rank numbers of free memory */
 };

@@ -60,7 +60,8 @@ static struct ts_exchanged exchanged(const struct ts_solver *a)
                                                     : (struct ts_exchanged){ 0 };
 }
 
-/* Exchanges the times of the mode among ranks, if the caller wants the times of all ranks. */
+/* Sends the times of the mode to all other ranks (processes), if the caller wants the times of all
+ * ranks. */
 static int tell_ranks(struct ts_solver *a, int rc, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
@@ -111,9 +112,9 @@ static int end_product(struct ts_solver *a, struct ts_err *err)
     return rc;
 }
 
-/* Sends the rows of a state at the beginning of `mode` to the first rank, which writes it; `mode`
- * equal to the order means all rows. rc: 1 if this rank wants a state, or its error code. Returns
- * the same value on all ranks. */
+/* Sends rows of factors to the first rank (process), which writes the state at the beginning of
+ * `mode`; `mode` equal to the order means all rows. rc: 1 if this rank wants a state, or its error
+ * code. Returns the same value on all ranks. */
 static int collect(const struct ts_solver *a, uint32_t mode, int rc, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
@@ -123,8 +124,8 @@ static int collect(const struct ts_solver *a, uint32_t mode, int rc, struct ts_e
                                                     : rc;
 }
 
-/* After a stop in or before a product, saves the state at the beginning of the product's mode, so
- * that the run can be resumed there. All ranks call this. */
+/* After a stop in or before the computation of a product, saves the state at the beginning of the
+ * product's mode, so that the run can be resumed there. All ranks (processes) call this. */
 static int keep_place(struct ts_solver *a, int rc)
 {
     const uint32_t mode = a->at == TS_SOLVER_AGAIN ? a->order - 1 : a->mode;
@@ -139,7 +140,7 @@ static int keep_place(struct ts_solver *a, int rc)
 
 /* ---- a sweep ---- */
 
-/* Between two modes: stops if the user wants to, or saves a state if one is due. */
+/* Called between two modes: stops if the user wants to, or saves a state if one is due. */
 static int between_modes(struct ts_solver *a, uint32_t sweep, uint32_t mode, struct ts_err *err)
 {
     struct ts_checkpoint *c = a->conf->checkpoint;
@@ -248,8 +249,8 @@ static int end_mode(struct ts_solver *a, struct ts_err *err)
     return a->mode < a->order ? between_modes(a, a->now.sweep, a->mode, err) : 0;
 }
 
-/* Begins the product of the current mode or, after the last mode, of the fit. Returns
- * TS_SOLVER_WANTED, or 0 if nothing is to be computed. */
+/* Begins the product (MTTKRP) of the current mode or, after the last mode, the product for the fit.
+ * Returns TS_SOLVER_WANTED, or 0 if nothing is to be computed. */
 static int step(struct ts_solver *a, struct ts_err *err)
 {
     int rc;
@@ -297,7 +298,8 @@ static int is_over(const struct ts_solver *a)
            a->result.overfits;
 }
 
-/* Continues to the next product, and returns TS_SOLVER_WANTED, or 0 at the end of the run. */
+/* Continues the run until the next product is needed, and returns TS_SOLVER_WANTED. Returns 0 at
+ * the end of the run. */
 static int go_on(struct ts_solver *a, struct ts_err *err)
 {
     int rc = 0;

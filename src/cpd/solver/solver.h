@@ -58,7 +58,7 @@
 #include "stream/backend.h"
 
 struct ts_solver_sweep {
-    uint32_t sweep; /* from 1 */
+    uint32_t sweep; /* number of the sweep, from 1 */
     /* change of the fit against the sweep before; in the first sweep the fit itself */
     double fit, change;
     /* 1/2 |X - model|^2 with penalties (constraint.h); NaN if there are no penalties */
@@ -73,15 +73,17 @@ struct ts_solver_sweep {
     double log_likelihood, kkt;
     uint32_t n_dead; /* number of components that are zero in some mode */
     uint64_t total_ns;
-    /* times of the MTTKRPs: means over the backend's devices */
+    /* times of the sweep's MTTKRPs: means over the backend's devices */
     uint64_t wait_ns, copy_ns, kernel_ns;
     uint64_t solve_ns; /* time of inverses, row solves, Gram matrices and scaling */
     /* mean time in which rows were sent from device to device while nothing was computed */
     uint64_t exposed_ns;
-    /* sum over modes of the kernel time of the slowest device, divided by the sum of the means */
+    /* sum over the modes of the kernel time of the slowest device, divided by the sum over the
+     * modes of the mean kernel time */
     double imbalance;
     uint64_t bytes_read;
-    uint32_t n_singular; /* number of modes whose Gram product needed the pseudo-inverse */
+    /* number of modes whose product of Gram matrices needed the pseudo-inverse */
+    uint32_t n_singular;
 };
 
 struct ts_solver_mode {

@@ -71,7 +71,7 @@ static int holds_out_cells(const struct ts_solver *a)
     return a->method->holds_out || (a->method->holds_out_asked && a->spec->held);
 }
 
-/* Returns the capabilities that the backend must have. */
+/* Returns the capabilities (stream/capability.h) that the backend must have, one bit each. */
 static uint32_t needs_of(const struct ts_solver *a)
 {
     return ts_spec_updates(a->spec, a->order) | (a->spec->mean ? TS_CAN(MEANS) : 0) |

@@ -12,8 +12,9 @@
 #define CONTRADICTION 1000.0
 #define FIT_SHARE     0.001              /* allowed error of the fit, relative to 1 - fit */
 #define FLOAT32_ERROR (12 * FLT_EPSILON) /* relative error of a sum of terms in float32 */
-#define ONCE_ERROR    (4 * FLT_EPSILON)  /* that of a sum of many terms: 4 times what tests had */
-#define LEAST_ERROR   1e-6               /* error of a fit that is too small to be noticed */
+/* relative error of a sum of many terms in float32: 4 times the error in tests */
+#define ONCE_ERROR  (4 * FLT_EPSILON)
+#define LEAST_ERROR 1e-6 /* error of a fit that is too small to be noticed */
 
 /* v := the elementwise product of the Gram matrices of all modes but `skip` */
 void ts_solver_multiply_grams(struct ts_solver *a, uint32_t skip)
@@ -179,7 +180,8 @@ double ts_solver_fit_trace(const struct ts_solver *a, uint32_t mode)
     return sum;
 }
 
-/* Returns the penalty of a mode except for its l2, from the sum `size` over its factor. */
+/* Returns the penalty of a mode, but without its l2. size: the sum over its factor that the penalty
+ * needs. */
 static double penalty(const struct ts_constraint *c, double size)
 {
     if (c->l1 > 0 && c->smooth > 0)
@@ -216,7 +218,9 @@ double ts_solver_fit_watched(struct ts_solver *a, double inner)
     for (uint32_t m = a->product + 1;
          m < a->order && a->penalty && (a->now.sweep <= 1 || a->accelerate != NULL); m++)
         if (a->spec->mode[m].l1 > 0 || a->spec->mode[m].smooth > 0)
-            return NAN; /* the penalty of the factors that the sweep starts from is not known */
+            /* the penalties of later modes are not known: their factors are those from which the
+             * sweep started */
+            return NAN;
     return objective(a, norm * norm + ts_solver_fit_model_square(a) - 2 * inner);
 }
 

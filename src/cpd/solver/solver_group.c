@@ -80,7 +80,7 @@ static int pass(struct group *g, struct ts_backend_times *times, struct ts_err *
     return g->backend->pass(g->wanted, n, g->mode, g->feed, times, err);
 }
 
-/* After a failure or a stop, all runs that are not over save their states. */
+/* After a failure or a stop, saves the states of all runs that are not over. */
 static void give_up(struct group *g, int rc)
 {
     for (uint32_t k = 0; k < g->n; k++)

@@ -10,7 +10,7 @@ enum ts_row_kind ts_solver_kind(const struct ts_solver *a, uint32_t mode)
     return ts_spec_row_kind(a->spec, mode);
 }
 
-/* Adds a span from `start` to now to the trace, in its row of modes. Returns now. */
+/* Adds a span of time, from `start` to now, to the trace, in its row for modes. Returns now. */
 uint64_t ts_solver_trace(const struct ts_solver *a, const char *what, uint64_t start, uint32_t mode)
 {
     const uint64_t now = ts_clock_ns();
@@ -36,7 +36,7 @@ int ts_solver_begin_product(struct ts_solver *a, uint32_t mode, enum ts_row_kind
         return 0;
     a->update = (struct ts_row_update){ .kind = kind, .weight = a->lambda };
     a->sums = (struct ts_row_sums){
-        /* a->w: this Gram matrix is not used */
+        /* a->w is free memory: this Gram matrix is not used */
         .gram = kind == TS_ROW_KEEP ? a->w : a->gram + mode * a->square,
         .inner = mode + 1 == a->order   ? &a->inner
                  : ts_solver_watches(a) ? &a->watched

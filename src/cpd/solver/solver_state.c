@@ -43,7 +43,7 @@ struct ts_state ts_solver_state_at(struct ts_solver *a, uint32_t sweep, uint32_t
         ts_accelerate_tell(a->accelerate, &s);
     if (a->best != NULL)
         ts_best_save(a->best, &s);
-    if (mode == 0) /* the sweep has no figures yet */
+    if (mode == 0) /* at the beginning of a sweep there are no figures of finished modes yet */
         return s;
     ts_solver_state_count_read(a);
     s.part[TS_PART_TOTAL_NS] = ts_clock_ns() - a->start_ns;
@@ -139,7 +139,8 @@ int ts_solver_check_from(const struct ts_solver_conf *conf, struct ts_err *err)
     static const char *const name[] = { "float32", "float64" };
     const struct ts_state *s = ts_state_get(conf->from);
     const char *path = ts_state_path(conf->from);
-    /* the last sweep that has begun; with TS_STATE_ENDED, `sweep` is the one after it */
+    /* the last sweep that has begun; in a state with TS_STATE_ENDED, s->sweep is the one after
+     * it */
     const uint32_t last = s->sweep - ((s->flags & TS_STATE_ENDED) != 0);
     /* an accelerated run may have one sweep more than asked for */
     const uint32_t least = conf->accelerate && last > 1 ? last - 1 : last;

@@ -37,16 +37,19 @@ enum ts_solver_at {
 struct ts_solver {
     const struct ts_solver_conf *conf;
     const struct ts_method *method;
-    void *own; /* data of the method */
+    void *own; /* data of the method: a struct that the method defines */
     uint32_t order, rank;
-    size_t square;      /* rank * rank */
-    double *memory;     /* the block of all matrices and vectors below */
-    double *gram;       /* order x rank x rank: Gram matrices of the factors */
-    double *v, *w;      /* rank x rank: product of Gram matrices, and its inverse */
-    double *lambda;     /* rank: the divisors of the columns of the mode that was solved last */
-    double *scale;      /* rank: multipliers of the columns of a factor */
-    double inner;       /* <X, model> after the last mode */
-    double watched;     /* <X, model> after another mode, if each mode reports the objective */
+    size_t square;  /* rank * rank */
+    double *memory; /* the block of all matrices and vectors below */
+    double *gram;   /* order x rank x rank: Gram matrices of the factors */
+    /* v: elementwise product of Gram matrices; w: its inverse; each rank x rank */
+    double *v, *w;
+    /* rank: the divisors of the columns of the mode that was solved last, which are the weights */
+    double *lambda;
+    double *scale; /* rank: numbers by which the columns of a factor are multiplied */
+    double inner;  /* <X, model> after the last mode */
+    /* <X, model> after another mode than the last, if each mode reports the objective */
+    double watched;
     double model, left; /* |model|^2; and |X - model|^2, which includes rounding errors */
     double fit_norm;    /* |X| in the last fit, which leaves out held-out cells */
     int exact;          /* 1: after the last sweep, |X - model| was nothing but rounding errors */
@@ -89,7 +92,7 @@ struct ts_solver {
     uint64_t begun_ns; /* time at which the preparation of the product began */
     struct ts_row_update update;
     struct ts_row_sums sums;
-    int singular; /* 1: the Gram product of the mode is singular */
+    int singular; /* 1: the elementwise product of Gram matrices is singular in this mode */
     int solved;   /* 1: the pass also computed the rows and their sums */
     struct ts_backend_times times;
 };
@@ -125,7 +128,7 @@ int ts_solver_pass(struct ts_solver *a, const struct ts_request *request, struct
 /* Whether the run reports the objective after each mode, which takes one more sum. */
 int ts_solver_watches(const struct ts_solver *a);
 
-/* Adds a span from `start` to now to the trace, in its row of modes. Returns now. */
+/* Adds a span of time, from `start` to now, to the trace, in its row for modes. Returns now. */
 uint64_t ts_solver_trace(const struct ts_solver *a, const char *what, uint64_t start,
                          uint32_t mode);
 
@@ -134,7 +137,7 @@ static inline double ts_solver_largest_value(const struct ts_disk_header *h)
     return fmax(fabs(h->value_min), fabs(h->value_max));
 }
 
-/* ---- solver_check.c ---- */
+/* ---- solver_check.c: checks before a run ---- */
 
 /* Refuses runs that are not possible. Method and constraints of the run must be set. */
 int ts_solver_check(struct ts_solver *a, struct ts_err *err);
@@ -143,19 +146,19 @@ int ts_solver_check(struct ts_solver *a, struct ts_err *err);
  * left, or none is held out. */
 int ts_solver_check_cells(const struct ts_solver *a, struct ts_err *err);
 
-/* ---- solver_result.c ---- */
+/* ---- solver_result.c: figures and results ---- */
 
 /* Sets the method's figures in a->now. Returns 0 if one should be finite and is not. */
 int ts_solver_tell(struct ts_solver *a);
 void ts_solver_take_result(const struct ts_solver *a, uint32_t sweep, double fit, double change,
                            struct ts_solver_result *ret);
 
-/* ---- solver_start.c ---- */
+/* ---- solver_start.c: starting factors ---- */
 
 /* Begins the first sweep. Returns TS_SOLVER_WANTED if a mode is solved before it. */
 int ts_solver_start(struct ts_solver *a, struct ts_err *err);
 
-/* ---- least_squares.c ---- */
+/* ---- least_squares.c: functions that other methods use too ---- */
 
 /* Sets the bounds and l2 of mode a->product in a->update. */
 void ts_solver_limit_rows(struct ts_solver *a);
@@ -163,7 +166,7 @@ void ts_solver_limit_rows(struct ts_solver *a);
 /* Scales the columns of mode a->product to lengths near 1, and moves the lengths to the weights. */
 int ts_solver_norm(struct ts_solver *a, struct ts_err *err);
 
-/* ---- solver_fit.c ---- */
+/* ---- solver_fit.c: the fit ---- */
 
 /* Sets v to the elementwise product of the Gram matrices of all modes but `skip`. */
 void ts_solver_multiply_grams(struct ts_solver *a, uint32_t skip);
@@ -207,7 +210,7 @@ double ts_solver_fit_with_penalty(const struct ts_solver *a);
 double ts_solver_fit_watched(struct ts_solver *a, double inner);
 uint32_t ts_solver_fit_count_dead(const struct ts_solver *a);
 
-/* ---- solver_state.c ---- */
+/* ---- solver_state.c: saving and resuming ---- */
 
 void ts_solver_state_count_read(struct ts_solver *a);
 
@@ -216,7 +219,7 @@ struct ts_state ts_solver_state_at(struct ts_solver *a, uint32_t sweep, uint32_t
                                    unsigned flags);
 void ts_solver_state_save(struct ts_solver *a, uint32_t sweep, uint32_t mode);
 
-/* Sets the figures of the modes before `mode` of a sweep. */
+/* Begins a sweep at `mode`, and sets its figures of the modes before it from the state. */
 void ts_solver_state_begin_sweep(struct ts_solver *a, uint32_t sweep, uint32_t mode);
 
 /* Reads factors and all other data from conf->from. */

@@ -16,15 +16,16 @@
 #include "format/tensor.h"
 #include "model/model_write.h"
 
-#define OBSERVED_L2   0.1 /* default: keeps a row solvable that has fewer nonzeros than columns */
+/* default of l2 with `observed`: keeps a row solvable that has fewer nonzeros than columns */
+#define OBSERVED_L2   0.1
 #define LEAST_SQUARES "least-squares"
 
-/* ---- options of modes ---- */
+/* ---- options with values for modes ---- */
 
 struct reader {
     const struct ts_run_values *values;
     struct ts_spec *spec;
-    uint32_t named; /* the highest mode that any option names */
+    uint32_t named; /* the highest mode number, from 1, that any option names */
 };
 
 /* ret := the mode number (from 1) at *text, and moves *text past it. Returns TS_EARG unless it is a
@@ -199,7 +200,7 @@ static int parse_bounds(struct reader *r, const char *option, const char *text,
     return 0;
 }
 
-/* An option that sets a constraint of modes: a row of base/settings.def. */
+/* An option that sets a constraint of single modes: a row of base/settings.def. */
 struct mode_row {
     const char *option;
     size_t text_at; /* offset of the text in struct ts_run_values */
@@ -257,7 +258,7 @@ static int parse_row(struct reader *r, const struct mode_row *row, struct ts_err
     return rc;
 }
 
-/* Clears what an option set in fixed modes, if the option names no modes. */
+/* Clears what an option set in fixed modes, if the option names no modes itself. */
 static void leave_fixed(struct reader *r, const struct mode_row *row)
 {
     const char *text = text_of(r, row);
@@ -277,8 +278,8 @@ static void leave_fixed(struct reader *r, const struct mode_row *row)
     }
 }
 
-/* Parses the options of modes. Those in `first` are parsed first: the order decides which of
- * several mistakes is reported. */
+/* Parses the options that set constraints of modes. Those in `first` are parsed first: the order
+ * decides which of several mistakes is reported. */
 static int parse_mode_rows(struct reader *r, struct ts_err *err)
 {
     static const char *const first[] = { "fix",    "nonneg", "simplex", "orthogonal",

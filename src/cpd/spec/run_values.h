@@ -36,7 +36,8 @@ static inline uint32_t ts_run_values_models(const struct ts_run_values *v)
     return v->ranks.n * (v->folds > 0 ? v->folds : v->restarts);
 }
 
-/* Makes the specification from the values. *named: the highest mode that a value names. */
+/* Makes the specification of the run from the values. *named: the highest mode number, from 1, that
+ * a value names. */
 int ts_run_values_spec(const struct ts_run_values *v, struct ts_spec *ret, uint32_t *named,
                        struct ts_err *err);
 
@@ -54,8 +55,8 @@ int ts_run_values_set(const char *file, const struct ts_opt *opt, const char *va
 int ts_run_values_same(const char *file, const struct ts_run_values *v, const struct ts_spec *spec,
                        uint32_t named, const struct ts_state *s, struct ts_err *err);
 
-/* Settings that need another one or are needed: whether a run has each, and its name for
- * messages. */
+/* Settings that need another setting, or that another one needs: whether a run has each of them,
+ * and its name for messages. */
 struct ts_run_needs {
     int by_count, mean, patience, observed, hold_out, least_squares; /* set, or not 0 */
     const char *by_count_is, *mean_is, *patience_is, *observed_is, *hold_out_is;

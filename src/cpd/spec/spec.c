@@ -135,7 +135,7 @@ int ts_spec_has_moment(const struct ts_spec *spec, uint32_t which)
     return which == TS_MOMENT_BEST ? ts_spec_of(spec)->best : which < ts_spec_moments(spec);
 }
 
-/* ---- functions of one mode ---- */
+/* ---- functions of a single mode ---- */
 
 int ts_spec_positive(const struct ts_spec *spec, uint32_t mode)
 {
@@ -230,7 +230,8 @@ void ts_spec_text(const struct ts_spec *spec, uint32_t mode, char *ret, size_t r
         memmove(ret, ret + 2, strlen(ret) - 1);
 }
 
-/* Whether two modes have the same constraints, as far as a state stores them as numbers. */
+/* Whether two modes have the same constraints. Constraints that a state stores as text are not
+ * compared. */
 static int same_mode(const struct ts_constraint *a, const struct ts_constraint *b)
 {
     int same = 1;

@@ -53,7 +53,7 @@ struct ts_spec {
     double loss_at; /* the parameter of the loss; 0 if it has none */
     int lbfgsb;     /* 1: with a loss: each step changes all modes at once (lbfgsb.c) */
 
-    /* the cells that count */
+    /* which cells count */
 #define SETTING(...)
 #define SETTING_OF_METHOD(member, option, letter, kind, ...) TS_VALUE_OF_##kind member;
     /* observed: unlisted cells are unknown. mean: the mean of the cells that are not held out is
@@ -85,7 +85,7 @@ static inline const struct ts_spec *ts_spec_of(const struct ts_spec *spec)
 
 /* ---- functions of all modes ---- */
 
-/* Whether the specification is more than least squares of all cells without constraints. */
+/* Whether the run computes anything but least squares of all cells without constraints. */
 int ts_spec_any(const struct ts_spec *spec, uint32_t order);
 
 /* Whether some mode has a penalty. */
@@ -156,7 +156,8 @@ enum ts_spec_property {
 /* Bit k: property k holds for the mode, or for all modes. */
 uint32_t ts_spec_properties(const struct ts_spec *spec, uint32_t mode);
 
-/* Returns TS_EARG if two settings exclude each other, or if a setting has an impossible value. */
+/* Returns TS_EARG if two settings of the specification exclude each other, or if a setting has an
+ * impossible value. */
 int ts_spec_check(const struct ts_spec *spec, uint32_t order, struct ts_err *err);
 
 /* Returns TS_EARG if the specification cannot be combined with the property `beside`, which it does

@@ -18,7 +18,7 @@ uint32_t ts_spec_properties(const struct ts_spec *spec, uint32_t mode)
     return bits;
 }
 
-/* ---- values ---- */
+/* ---- checks of values ---- */
 
 static int check_loss(const struct ts_spec *s, uint32_t mode, struct ts_err *err)
 {
@@ -135,11 +135,11 @@ static int check_others(const struct ts_spec *s, uint32_t mode, struct ts_err *e
                          mode + 1, name);
 }
 
-/* ---- the table ---- */
+/* ---- the table of pairs (spec_pairs.def) ---- */
 
 struct rule {
     enum { EXCLUDED, NEEDED, CHECK } kind;
-    enum ts_spec_property one, other; /* not for CHECK */
+    enum ts_spec_property one, other; /* the two properties of a pair; not used in a CHECKED row */
     const char *sentence;
     int (*check)(const struct ts_spec *s, uint32_t mode, struct ts_err *err); /* for CHECK alone */
 };

@@ -15,9 +15,10 @@
 #include "cpd/solver/accelerate.h"
 #include "cpd/solver/best.h"
 
-#define CHUNK_BYTES   (UINT64_C(1) << 20) /* buffer for float64 rows from the backend */
-#define SECTION_BYTES 48                  /* most bytes of a section beside its contents */
-#define SHARE         100                 /* a run spends at most 1 / SHARE of its time on saving */
+#define CHUNK_BYTES (UINT64_C(1) << 20) /* bytes of a buffer for float64 rows from the backend */
+/* most bytes of a section of a state besides its contents */
+#define SECTION_BYTES 48
+#define SHARE         100 /* a run spends at most 1 / SHARE of its time on saving */
 
 struct ts_checkpoint {
     struct ts_checkpoint_conf conf;
@@ -26,21 +27,22 @@ struct ts_checkpoint {
     struct ts_state_past *past;
     struct ts_disk_figures *figures;
     uint32_t n_past, past_room;
-    /* start of this process; run time of the earlier processes of this run */
+    /* start_ns: start of this process; run_ns: run time of the earlier processes of this run */
     uint64_t start_ns, run_ns;
     uint64_t due_ns;
     int saved; /* 1: a state is on disk, whose sweep and mode are saved_sweep and saved_mode */
     uint32_t saved_sweep, saved_mode;
     int ended; /* 1: all sweeps are done, but their state is not on disk yet */
-    /* extrapolation whose data are part of the state at the end; or NULL */
+    /* data of the extrapolation (accelerate.h), which are part of the state at the end; or NULL */
     struct ts_accelerate *accelerate;
-    struct ts_best *best; /* best factors for the state at the end; or NULL */
-    void *moments;        /* moments for the state at the end; or NULL */
+    struct ts_best *best; /* the best factors (best.h), for the state at the end; or NULL */
+    /* moments of the method (gcp_struct.h), for the state at the end; or NULL */
+    void *moments;
     uint64_t moment_bytes;
-    double *chunk; /* CHUNK_BYTES while rows are read from the backend, else NULL */
+    double *chunk; /* CHUNK_BYTES of memory while rows are read from the backend, otherwise NULL */
     uint64_t chunk_rows;
 
-    /* copy of the state, and the thread that writes it */
+    /* the copied factors of the state; a thread writes them */
     char *rows;
     uint64_t rows_bytes, rows_at[TS_MAX_ORDER];
     /* copy of Gram matrices and lambda and, in an accelerated run, of the norms of the sweep
@@ -56,7 +58,7 @@ struct ts_checkpoint {
     struct ts_err err;
 };
 
-/* ---- sizes ---- */
+/* ---- sizes of states ---- */
 
 /* Returns the most bytes of factors in a state between two modes. Such a state lacks the factor of
  * the next mode, unless that factor is fixed. */
@@ -211,7 +213,7 @@ static int write_live(struct ts_checkpoint *c, struct ts_err *err)
     return rc;
 }
 
-/* After a state was written (rc 0), records it. After a failure, warns. */
+/* Records that a state was written (rc 0), or warns that writing it failed. */
 static void note(struct ts_checkpoint *c, int rc, const struct ts_err *err)
 {
     if (rc == 0) {
@@ -249,7 +251,7 @@ static void set_due(struct ts_checkpoint *c)
     c->due_ns = c->began_ns + wait_ns;
 }
 
-/* Waits for the thread, if it is running. */
+/* Waits until the thread that writes the copy has ended, if it is running. */
 static void join(struct ts_checkpoint *c)
 {
     if (!c->running)
@@ -417,7 +419,7 @@ void ts_checkpoint_free(struct ts_checkpoint *c)
 {
     if (c == NULL)
         return;
-    join(c); /* after a failure, the run is resumed from the state that the thread writes */
+    join(c); /* after a failure, the run is resumed from the state that this thread writes */
     ts_bigmem_free(c->rows, c->rows_bytes);
     free(c->gram);
     free(c->past);
@@ -482,7 +484,7 @@ void ts_checkpoint_take(struct ts_checkpoint *c, struct ts_state *s, uint64_t si
 void ts_checkpoint_save(struct ts_checkpoint *c, struct ts_state *s)
 {
     struct ts_err err;
-    give_up(c); /* the state that the thread writes is older */
+    give_up(c); /* stops the thread: the state that it writes is older than this one */
     complete(c, s);
     note(c, write_live(c, &err), &err);
 }

@@ -37,10 +37,10 @@ struct ts_checkpoint_conf {
     enum ts_precision precision;
     const struct ts_spec *spec; /* copied; NULL: least squares of all cells */
     int accelerate;             /* 1: the run is accelerated */
-    /* time between two states; 0: a state is written only if the run ends early */
+    /* time between the saving of two states; 0: a state is written only if the run ends early */
     uint64_t every_ns;
     uint32_t share;      /* states may take 1 / `share` of the run time; 0: 1 / 100 */
-    int copy;            /* 1: ts_checkpoint_bytes of memory are available */
+    int copy;            /* 1: there are ts_checkpoint_bytes of memory for a copy of the state */
     const char *options; /* as in struct ts_state; copied */
     uint64_t options_bytes;
     /* the state that the run was resumed from, for its history; NULL: the run began anew */
@@ -56,9 +56,9 @@ struct ts_checkpoint_conf {
 
 struct ts_checkpoint;
 
-/* ts_checkpoint_bytes: memory of a copy. ts_checkpoint_disk: disk space of one state; up to three
- * states exist at a time. spec may be NULL. method_bytes: memory that the method keeps (`kept` of
- * struct ts_method_bytes). */
+/* ts_checkpoint_bytes: memory for a copy of the state. ts_checkpoint_disk: disk space of one state;
+ * up to three states exist at a time. spec may be NULL. method_bytes: memory that the method keeps
+ * (`kept` of struct ts_method_bytes). */
 uint64_t ts_checkpoint_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                              const struct ts_spec *spec, uint64_t method_bytes);
 uint64_t ts_checkpoint_disk(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
@@ -99,7 +99,7 @@ void ts_checkpoint_keep_best(struct ts_checkpoint *c, struct ts_best *b);
 /* Takes over moments, as ts_checkpoint_keep does. memory: the result of ts_bigmem_new. */
 void ts_checkpoint_keep_moments(struct ts_checkpoint *c, void *memory, uint64_t bytes);
 
-/* ---- for the caller of the run ---- */
+/* ---- for the caller of the run (engine/run.c) ---- */
 
 /* Saves the state of a run that made all its sweeps, if ts_checkpoint_end did not. To be called
  * when the result could not be written. */

@@ -17,7 +17,8 @@
 #include "cpd/state/run_options.h"
 #include "model/model_write.h"
 
-#define CHUNK_BYTES (UINT64_C(1) << 20) /* bytes of rows that are read at a time */
+/* bytes of rows of starting factors that are read at a time */
+#define CHUNK_BYTES (UINT64_C(1) << 20)
 
 /* Returns TS_EFORMAT if the options in a state have another rank or precision than the state. */
 static int check_options(const char *path, const struct ts_state *s, struct ts_err *err)
@@ -126,10 +127,11 @@ void ts_resume_close(struct ts_resume *r)
     memset(r, 0, sizeof *r);
 }
 
-/* ---- the start of the run ---- */
+/* ---- the starting factors of the run ---- */
 
-/* Whether `row`, the first row of the saved start, is as it was drawn, although the method scales
- * random factors. Older versions saved them before that. */
+/* Whether `row`, the first row of the saved starting factors, has the numbers that were drawn,
+ * although the method scales them. Older versions saved starting factors before they were
+ * scaled. */
 static int is_unscaled(const struct ts_state *s, const struct ts_init_conf *c, uint64_t index,
                        const double *row)
 {

@@ -13,8 +13,8 @@
 struct row {
     struct ts_run_option kept;
     struct ts_opt opt;    /* how ts_opt_set parses the value; its offset is 0 */
-    uint32_t least, most; /* limits of a COUNT */
-    /* whether a value is a share, and whether it can be checked without the other options */
+    uint32_t least, most; /* limits of the value, for a row of type COUNT */
+    /* is_share: the value is a share; is_read: it can be checked without the other options */
     int is_share, is_read;
 };
 

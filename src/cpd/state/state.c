@@ -84,8 +84,8 @@ static int take_head(struct ts_state_file *f, const struct ts_disk_state *h, str
     return 0;
 }
 
-/* Returns the section with this name, and sets its mode. -1: the name is unknown, so a later
- * program wrote it. */
+/* Returns the section with this name, and sets *mode to the mode in the name. -1: the name is
+ * unknown, so a later program wrote it. */
 static int find_section(const char *name, uint32_t order, uint32_t *mode)
 {
     char want[16];

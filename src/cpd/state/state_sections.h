@@ -17,7 +17,8 @@
 
 #define TS_STATE_PIECE    ((size_t)1 << 20)
 #define TS_SECTIONS_FIXED 6u /* number of required sections that are not factors */
-#define TS_SECTIONS_NAMED (TS_SECTIONS_FIXED + 4) /* and of four sections that may be missing */
+/* number of required sections that are not factors, plus four sections that may be missing */
+#define TS_SECTIONS_NAMED (TS_SECTIONS_FIXED + 4)
 #define TS_SECTIONS_MOST  (TS_SECTIONS_NAMED + (2 + TS_MOMENTS_MOST) * TS_MAX_ORDER)
 
 /* Sections are found by name. A section that a later program adds is unknown to older programs,

@@ -38,7 +38,7 @@ static int put(const struct sink *k, const void *bytes, uint64_t n, struct ts_er
     return 0;
 }
 
-/* Writes the checksum of the bytes that were written since the last call. */
+/* Writes the checksum of the bytes that were written since the last call of put_hash. */
 static int put_hash(const struct sink *k, struct ts_err *err)
 {
     const uint64_t hash = XXH3_64bits_digest(k->hash);
@@ -47,7 +47,7 @@ static int put_hash(const struct sink *k, struct ts_err *err)
     return rc;
 }
 
-/* Writes padding and checksum after the n bytes of a section. */
+/* Writes the padding and the checksum of a section that has n bytes. */
 static int end_section(const struct sink *k, uint64_t n, struct ts_err *err)
 {
     static const char zeros[8];
@@ -64,7 +64,7 @@ static int put_section(const struct sink *k, const void *bytes, uint64_t n, stru
 static int put_factor(const struct sink *k, const struct ts_state *s, uint32_t mode,
                       ts_state_rows_fn *rows, void *ctx, struct ts_err *err)
 {
-    /* a piece has several rows: a row has at most 8 KiB */
+    /* a piece (TS_STATE_PIECE bytes) has several rows: a row has at most 8 KiB */
     const uint64_t step = TS_STATE_PIECE / ts_state_sections_row(s);
     int rc = 0;
     for (uint64_t row = 0; row < s->n_rows[mode] && rc == 0; row += step) {
@@ -115,7 +115,8 @@ uint64_t ts_state_bytes(const struct ts_state *s)
     return sum;
 }
 
-/* Adds sections of the kind `what` for all modes whose bit is set in `modes`. */
+/* Adds sections of the kind `what` to the list of sections, for all modes whose bit is set in
+ * `modes`. */
 static void list_factors(const struct ts_state *s, enum ts_section what, uint32_t modes,
                          struct ts_disk_section *section, uint32_t *n)
 {
@@ -165,7 +166,7 @@ static int put_head(const struct sink *k, const struct ts_state *s, struct ts_er
     return rc == 0 ? put_hash(k, err) : rc;
 }
 
-/* Writes the section "accelerate". */
+/* Writes the section "accelerate", which has the data of the extrapolation. */
 static int put_pace(const struct sink *k, const struct ts_state *s, struct ts_err *err)
 {
     const uint64_t bytes = ts_state_sections_bytes(s, TS_SECTION_ACCELERATE, 0);
