@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Describes the files of a build by name, size and samples of their bytes, for comparing ranks. */
+/* Describes the input files of a build by name, size and samples of their bytes, so that ranks
+ * (processes) can compare them. */
 #include "tools/build/build_input.h"
 
 #include <fcntl.h>

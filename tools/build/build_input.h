@@ -12,11 +12,11 @@
 
 #include <stdio.h>
 
-/* Writes a line of text, equal for equal files. Reads at most BUILD_INPUT_PLACES times
- * BUILD_INPUT_BYTES of the file. */
+/* Writes a line of text about a file; lines are equal for equal files. Reads at most
+ * BUILD_INPUT_PLACES times BUILD_INPUT_BYTES of the file. */
 void build_input_put(FILE *to, const char *path);
 
-/* number of samples: the first and the last bytes, and some in between */
+/* number of samples of a file: its first and last bytes, and some in between */
 #define BUILD_INPUT_PLACES 16u
 #define BUILD_INPUT_BYTES  4096u
 

@@ -12,8 +12,10 @@
 
 #include "tools/common/tool.h"
 
-#define FEW_OF      20u   /* a note if a mode has this many indices for each used one */
-#define FEW_LEAST   1000u /* no note on a mode with fewer indices, because it costs nothing */
+/* a note is printed on a mode that has this many indices for each used one */
+#define FEW_OF 20u
+/* no note on a mode with fewer indices than this, because unused ones cost nothing */
+#define FEW_LEAST   1000u
 #define MANY_LABELS 20u
 
 /* Returns the first used index of a mode, numbered as in the input; 0 if it cannot be read. */
@@ -37,14 +39,16 @@ static int is_date(uint64_t x, int days)
            (!days || (x % 100 >= 1 && x % 100 <= 31));
 }
 
-/* Whether x is a second since 1970, from 1980 to 2100, and no date with an hour like 2023013123. */
+/* Whether x is a number of seconds since 1970, from the years 1980 to 2100, and not a date with an
+ * hour like 2023013123. */
 static int is_second(uint64_t x)
 {
     return x >= UINT64_C(315532800) && x < UINT64_C(4102444800) &&
            !(is_date(x / 100, 1) && x % 100 < 24);
 }
 
-/* Writes the mode as options accept it ("year" or "3"), and for people ("3 (year)"). */
+/* Writes the name of the mode as options accept it ("year" or "3"), and as messages show it ("3
+ * (year)"). */
 static void name_mode(const struct ts_tensor *t, uint32_t m, char option[64], char shown[160])
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";

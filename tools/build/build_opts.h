@@ -62,7 +62,7 @@ void build_opts_like(const struct ts_tensor *t, struct ts_build_options *o);
  * "amazon.train.tsh". Returns malloc'ed text; NULL: out of memory. */
 char *build_opts_name(const char *path, const char *suffix);
 
-/* Parses sizes like "30x40x50". Returns their number, or a negative code. */
+/* Parses sizes of modes like "30x40x50". Returns their number, or a negative code. */
 int build_opts_dims(const char *text, uint64_t dim[TS_MAX_ORDER], struct ts_err *err);
 
 #endif

@@ -12,7 +12,7 @@
 #define FACTOR_RANK 16u /* default rank of tstream cp */
 
 struct plan_ahead {
-    const struct ts_build_options *o; /* settings of the build; dim and n_dims are set */
+    const struct ts_build_options *o; /* settings of the build, of which dim and n_dims are set */
     uint64_t nnz;
     uint64_t disk; /* free bytes on the disk; 0: unknown */
 };
@@ -45,7 +45,7 @@ static void bounds_row(const char *what, struct ts_space s)
     plan_row(what, ts_num_bytes(a, s.low), s.low == s.high ? "" : note);
 }
 
-/* Returns an upper bound of the bytes of the factors: each index has a row. */
+/* Returns an upper bound of the bytes of the factors of a decomposition: each index has a row. */
 static double factor_bytes(const struct plan_ahead *p)
 {
     double rows = 0;
@@ -54,8 +54,8 @@ static double factor_bytes(const struct plan_ahead *p)
     return rows * FACTOR_RANK * sizeof(float);
 }
 
-/* Returns the bytes of the indices if cells are at random positions: log2(cells choose nnz) bits
- * in each copy. */
+/* Returns the bytes of the indices in all copies if cells are at random positions: log2(cells
+ * choose nnz) bits in each copy. */
 static double random_bytes(const struct plan_ahead *p)
 {
     double bits = -log2((double)p->nnz) + 1 / log(2);

@@ -34,7 +34,8 @@ struct build_args {
     const char *compact_at;
     struct ts_opt_list map, bin, time_unit;
     struct build_opts build;
-    uint64_t ahead_nnz, ahead_disk; /* for a plan without files (plan_ahead.h) */
+    /* number of nonzeros and free disk space, for a plan without files (plan_ahead.h) */
+    uint64_t ahead_nnz, ahead_disk;
 };
 
 #define AT(field) offsetof(struct build_args, field)
@@ -88,7 +89,7 @@ const struct ts_opt tshard_append_opts[] = {
 
 static const char *const packed_ends[] = { ".gz", ".zst", ".xz", ".bz2" };
 
-/* Returns the name without an ending such as .gz, malloc'ed. */
+/* Returns the file name without an ending such as .gz, malloc'ed. */
 static char *stem_packed(const char *path)
 {
     char *s = strdup(path), *dot = s == NULL ? NULL : strrchr(s, '.');
@@ -100,7 +101,8 @@ static char *stem_packed(const char *path)
     return s;
 }
 
-/* Returns "amazon" for "dir/amazon.tns.gz", or "dir/amazon" if with_dir is set; malloc'ed. */
+/* Returns the name of a tensor for an input file: "amazon" for "dir/amazon.tns.gz", or "dir/amazon"
+ * if with_dir is set; malloc'ed. */
 static char *stem_of(const char *path, int with_dir)
 {
     const char *slash = strrchr(path, '/');
@@ -209,7 +211,8 @@ static int find_maps(const struct build_args *a, const char *path, struct ts_bui
     return find_beside(path, o, found, err);
 }
 
-/* Splits "user,item,week" into names at the commas. They are in *copy, which the caller frees. */
+/* Splits "user,item,week" into names at the commas. name[] points to the names in *copy, which the
+ * caller frees. */
 static int split_names(const char *option, const char *text, char **copy, const char *name[],
                        uint32_t *n, struct ts_err *err)
 {
@@ -259,7 +262,7 @@ static int check_operands(const struct ts_cmd *cmd, char *const *operand, uint32
     return 0;
 }
 
-/* Returns the separator of columns, if the input is a table, or '\0'. */
+/* Returns the separator of columns if the input is a table, otherwise '\0'. */
 static char separator_of(const struct build_args *a, const char *path)
 {
     static const char *const ends[] = { ".csv", ".tsv", ".tab" };
@@ -280,7 +283,8 @@ static char separator_of(const struct build_args *a, const char *path)
     return separator;
 }
 
-/* Adds the values of --time-unit to the plan. copy[] get the names of modes, to be freed. */
+/* Adds the values of --time-unit to the plan of a table. copy[] gets the names of modes, which the
+ * caller frees. */
 static int plan_units(const struct build_args *a, struct ts_table_plan *t, char *copy[],
                       struct ts_err *err)
 {
@@ -301,7 +305,8 @@ static int plan_units(const struct build_args *a, struct ts_table_plan *t, char 
     return rc;
 }
 
-/* Sets the plan of a table from the options. copy[] are strings to be freed. */
+/* Sets the plan of a table (how its columns are read) from the options. copy[] gets strings that
+ * the caller frees. */
 static int plan_table(const struct build_args *a, const char *path, struct ts_build_options *o,
                       struct ts_table_plan *t, char *copy[], struct ts_err *err)
 {
@@ -474,7 +479,7 @@ static void put_list(FILE *f, const struct ts_opt_list *list)
     fprintf(f, ";");
 }
 
-/* Writes the options that must be the same on all ranks, as text. */
+/* Writes as text the options that must be the same on all ranks (processes). */
 static void put_options(FILE *f, const struct build_args *a, const struct ts_build_options *o)
 {
     const char *const text[] = { o->out,     a->dims,      a->modes,     a->columns, a->value,
@@ -508,7 +513,7 @@ static int same(const char *what, const struct tshard_build_job *job, struct ts_
     return rc;
 }
 
-/* Fails on all ranks unless all have the same options and inputs. */
+/* Fails on all ranks (processes) unless all have the same options and input files. */
 static int join_ranks(const struct ts_cmd *cmd, const struct tshard_build_job *job,
                       struct ts_err *err)
 {

@@ -15,7 +15,7 @@
 #include "tools/common/tool.h"
 #include "tools/tshard.h"
 
-#define TEXT_PIECE UINT64_C(16384) /* nonzeros drawn at a time */
+#define TEXT_PIECE UINT64_C(16384) /* number of nonzeros that are drawn at a time */
 
 struct gen_args {
     const char *out, *dims, *value_range, *truth;

@@ -195,7 +195,8 @@ static const char *const usual[TS_N_KEPT] = {
     [TS_KEPT_FIELD] = "number",   [TS_KEPT_SIZE] = "none",
 };
 
-/* Whether a value is not the default and is not printed elsewhere on the page. */
+/* Whether the value of a build option is not the default and is not printed elsewhere on the
+ * page. */
 static int is_told(const struct ts_kept *k, enum ts_kept_id id, uint32_t m)
 {
     const char *text = k->text[id][m], *name = k->text[TS_KEPT_MODE_NAME][m];
@@ -277,7 +278,7 @@ static void print_head(const struct ts_tensor *t)
     printf("\n");
 }
 
-/* ---- table of modes ---- */
+/* ---- the table of modes ---- */
 
 enum { MODE, NAME, SIZE, USED, LARGEST, SHARDS, BYTES, BOUND, COO, LABELS, N_COLUMNS };
 typedef char cells[N_COLUMNS][TS_NUM_CHARS]; /* longer names are cut off */

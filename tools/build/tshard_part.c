@@ -38,8 +38,8 @@ static const struct ts_opt part_opts[] = {
     { 0 },
 };
 
-/* Sets the number of this part and the number of all parts from the options. Returns -1, or the
- * exit status after a usage error. */
+/* Sets *ret to the number of this part and the number of all parts, from the options. Returns -1,
+ * or the exit status after a usage error. */
 static int which(const struct ts_cmd *cmd, const struct part_args *args, struct ts_part *ret)
 {
     int end = 0;

@@ -45,12 +45,16 @@
 struct plan {
     const struct ts_build_options *o;
     struct tool_progress *progress;
-    uint32_t n_trials;                /* trials begun */
+    uint32_t n_trials;                /* number of trial builds begun */
     uint64_t input_bytes, text_bytes; /* bytes of all files, and of their text, estimated */
-    double share;                     /* fraction of the text that the trial reads */
+    /* fraction of the text that the sample has, which the last trial reads */
+    double share;
     struct ts_build_report trial, quarter;
-    uint64_t trial_area; /* sort area of the trial in words; 0: that of the real build */
-    uint64_t trial_peak, quarter_peak; /* peak resident memory after each trial */
+    /* sort area, in words, of the trial on the whole sample; 0: that of the real build */
+    uint64_t trial_area;
+    /* peak resident memory after the trial on the whole sample, and after the one on a quarter of
+     * it */
+    uint64_t trial_peak, quarter_peak;
     double measured_s;
 
     uint32_t order;
@@ -58,14 +62,15 @@ struct plan {
     double dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
     double shards_bytes[TS_MAX_ORDER], rows_bytes, labels_bytes, index_bytes;
     double disk_bytes, tmp_bytes;
-    double record_bytes, other_bytes; /* memory for records, and other memory */
-    struct ts_room room;              /* free space before the trials */
-    struct ts_need need;              /* bounds of the build from all that is known */
-    struct ts_err refused, may_lack;  /* failures that the build would report; code 0: none */
+    double record_bytes, other_bytes; /* memory for records of nonzeros, and other memory */
+    struct ts_room room;              /* free space on disks before the trials */
+    /* bounds of the memory and disk space of the build, from all that is known */
+    struct ts_need need;
+    struct ts_err refused, may_lack; /* failures that the build would report; code 0: none */
     double read_s, merge_s, pack_s, sync_s;
 };
 
-/* ---- the input ---- */
+/* ---- the input files ---- */
 
 static int count_file(const char *path, struct plan *p, struct ts_err *err)
 {
@@ -91,7 +96,7 @@ static int count_file(const char *path, struct plan *p, struct ts_err *err)
     return 0;
 }
 
-/* ---- the trials ---- */
+/* ---- the trial builds ---- */
 
 static void show_trial(void *arg, const struct ts_build_step *step)
 {
@@ -116,7 +121,7 @@ static int try_build(const struct tshard_build_job *job, struct plan *p, double 
     o.progress_arg = p;
     o.note = NULL;
     o.trial = share;
-    o.force = 1; /* trials replace no tensor */
+    o.force = 1; /* allowed, because a trial replaces no tensor */
     o.area_words = area_words;
     if (!maps)
         memset(o.map, 0, sizeof o.map);
@@ -173,8 +178,8 @@ static int try_all(const struct tshard_build_job *job, struct plan *p, struct ts
 
 /* ---- extrapolation from the trials to the build ---- */
 
-/* Extrapolates a count as a power of the nonzeros, from its values in both trials. times: nonzeros
- * of the build per nonzero of the trial. */
+/* Extrapolates a count (such as used rows) as a power of the number of nonzeros, from its values in
+ * both trials. times: nonzeros of the build per nonzero of the trial. */
 static double grown(const struct plan *p, double quarter, double trial, double times)
 {
     const double by = (double)p->trial.input_nnz / (double)(p->quarter.input_nnz + 1);
@@ -185,7 +190,7 @@ static double grown(const struct plan *p, double quarter, double trial, double t
     return trial * pow(times, exponent < 1 ? exponent : 1);
 }
 
-/* Returns the bytes of a nonzero in the copy of mode m. */
+/* Returns the bytes that a nonzero takes in the copy of mode m. */
 static double packed_per_nnz(const struct plan *p, uint32_t m)
 {
     const struct ts_build_report *t = &p->trial, *q = &p->quarter;
@@ -266,8 +271,8 @@ static double record_bytes(const struct ts_build_report *r, double words)
     return 16 * fmin((double)r->input_nnz * r->read_words, words);
 }
 
-/* Returns the scratch memory of sorts beyond that of the trial. It depends on how indices cluster;
- * the upper bound is a copy of all records. */
+/* Returns how much more scratch memory the sorts of the build take than those of the trial. It
+ * depends on how indices cluster; the upper bound is a copy of all records. */
 static double more_scratch(const struct plan *p, double other_quarter, double other_trial)
 {
     const struct ts_build_report *t = &p->trial, *q = &p->quarter;
@@ -281,8 +286,8 @@ static double more_scratch(const struct plan *p, double other_quarter, double ot
     return fmin(each * (p->n_read - (double)t->input_nnz), most);
 }
 
-/* Extrapolates memory. Records are in two sort areas; other memory is the peak resident memory
- * without records. */
+/* Extrapolates the memory of the build. Records are in two sort areas; other memory is the peak
+ * resident memory of a trial without its records. */
 static void extrapolate_memory(struct plan *p)
 {
     const double area = (double)area_words(p, p->order);
@@ -335,7 +340,7 @@ static double seconds(const struct plan *p)
     return p->read_s + p->merge_s + p->pack_s + p->sync_s;
 }
 
-/* ---- the table ---- */
+/* ---- the printed table ---- */
 
 static void free_note(char *note, size_t size, uint64_t bytes)
 {
@@ -348,7 +353,7 @@ static const char *verdict(const struct plan *p)
     return p->refused.code != 0 ? "no" : p->may_lack.code != 0 ? "perhaps" : "yes";
 }
 
-/* Returns the bounds of the space on the disk of the result. */
+/* Returns the bounds of the space that the build takes on the disk of the result. */
 static struct ts_space on_disk(const struct plan *p)
 {
     return ts_room_is_one_disk(&p->room) ? p->need.both : p->need.result;

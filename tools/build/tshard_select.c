@@ -42,7 +42,7 @@ static const struct ts_opt select_opts[] = {
 struct kept {
     struct ts_pick_range *range;
     uint64_t n, room;
-    char **name; /* names whose indices are not known yet */
+    char **name; /* names of indices that are not looked up yet */
     uint64_t n_names;
 };
 

@@ -56,8 +56,8 @@ static int is_same_place(const char *a, const char *b)
     return ret;
 }
 
-/* Checks that both parts have a nonzero value. A part of zeros cannot be built, so this must be
- * found before the other part is. */
+/* Checks that both of the new tensors have a nonzero value. A tensor of zeros cannot be built, so
+ * this must be found before the other tensor is built. */
 static int check_sides(const struct ts_tensor *t, const struct ts_hold_out *hold_out,
                        const char *const out[2], struct ts_err *err)
 {
@@ -99,7 +99,8 @@ static int split(const struct ts_cmd *cmd, const struct split_args *args, const 
         rc = tool_writes(out[0], TS_BUILDING_SUFFIX, "--train", err);
     if (rc == 0)
         rc = tool_writes(out[1], TS_BUILDING_SUFFIX, "--test", err);
-    for (int i = 0; i < 2 && rc == 0; i++) /* checks both places before a tensor is built */
+    /* checks the places of both results before a tensor is built */
+    for (int i = 0; i < 2 && rc == 0; i++)
         rc = ts_build_dir_check(out[i], args->build.force, err);
     if (rc == 0)
         rc = check_sides(t, &pick.hold_out, out, err);

@@ -14,7 +14,8 @@
  * by the hash of its shard. */
 #define NORM_TOLERANCE 1e-10
 
-/* Compares nonzeros a and b, level by level. Returns -1, 0 or 1. */
+/* Compares the positions of nonzeros a and b, level by level (mode by mode, in the order of the
+ * copy). Returns -1, 0 or 1. */
 static int compare(const uint32_t *a, const uint32_t *b, uint32_t order)
 {
     for (uint32_t l = 0; l < order; l++)
@@ -29,7 +30,7 @@ static void copy_indices(const struct ts_block *b, uint32_t p, uint32_t order, u
         ret[l] = b->level[l][p];
 }
 
-/* Returns the bits of a value in the precision in which it was read. */
+/* Returns the bits of a value in the precision of the tensor, in which it was read. */
 static uint64_t bits_of(const struct ts_tensor *t, double value)
 {
     const float narrow = (float)value;

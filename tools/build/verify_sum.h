@@ -18,7 +18,7 @@ struct verify_sum {
     uint64_t nnz;
     struct ts_cell_sum cells;
     double squares, min, max; /* sum of squares, minimum and maximum of the values */
-    /* numbers of nonzeros in the first row, in the last, and in the fullest */
+    /* numbers of nonzeros in the first row of the shard or copy, in the last, and in the fullest */
     uint64_t first_run, last_run, longest_run;
     /* rows of the first and the last nonzero, in the order of the copy's levels */
     uint32_t first[TS_MAX_ORDER], last[TS_MAX_ORDER];
@@ -31,12 +31,12 @@ struct verify_sum {
 int verify_sum_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shard, const void *raw,
                      uint64_t *const rows[], struct verify_sum *ret, struct ts_err *err);
 
-/* Adds the sums of shard `shard` to those of the shards before it, and checks that it follows
- * them. *sum starts as the sums of shard 0. */
+/* Adds the sums of shard `shard` to the sums of the shards before it, and checks that the shard
+ * follows them. *sum starts as the sums of shard 0. */
 int verify_sum_append(const struct ts_tensor *t, uint32_t mode, uint64_t shard,
                       struct verify_sum *sum, const struct verify_sum *next, struct ts_err *err);
 
-/* Compares the sums of a mode copy with the index. */
+/* Compares the sums of a mode's copy with the tensor's index. */
 int verify_sum_check(const struct ts_tensor *t, uint32_t mode, const struct verify_sum *sum,
                      struct ts_err *err);
 

@@ -23,8 +23,8 @@ struct array_opts {
     "order of the cells in a raw file. C: the last index changes fastest. F: the first index " \
     "does"
 
-/* Rows of an option table for a struct array_opts at offset `at`. The rows of tstream cp are in
- * base/settings.def. */
+/* Rows of an option table for a struct array_opts that is at offset `at` of the arguments. The rows
+ * of tstream cp are in base/settings.def. */
 /* clang-format off */
 #define ARRAY_OPTS(at) \
     { "dims", 0, TS_OPT_STRING, (at) + offsetof(struct array_opts, dims), NULL, "IxJxK", \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Prints notes about the engine of a command. */
+/* Prints notes about the engine (processor and reading) that a command uses. */
 #include "tools/common/engine_note.h"
 
 #include "tools/common/tool.h"

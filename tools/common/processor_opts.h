@@ -24,8 +24,8 @@
     "each other's memory, otherwise nccl. With several processes auto is host if NCCL is "  \
     "missing or they share a GPU. The result does not depend on it"
 
-/* Rows of an option table for a struct ts_processor at offset `at`. The rows of tstream cp are in
- * base/settings.def. */
+/* Rows of an option table for a struct ts_processor that is at offset `at` of the arguments. The
+ * rows of tstream cp are in base/settings.def. */
 /* clang-format off */
 #define TSTREAM_PROCESSOR_OPTS(at) \
     { "cpu", 0, TS_OPT_FLAG, (at) + offsetof(struct ts_processor, cpu), NULL, NULL, HELP_CPU }, \

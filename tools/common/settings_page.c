@@ -35,7 +35,7 @@ static const char head[] =
     "- *of the call*: it is chosen anew for each call\n\n"
     "Runs of several models may change `--checkpoint` only.\n";
 
-/* Writes text for a cell of a table, with '|' escaped. */
+/* Writes text for a cell of a Markdown table, with '|' escaped. */
 static void put_text(const char *text, size_t n, FILE *to)
 {
     for (size_t i = 0; i < n; i++) {
@@ -52,7 +52,7 @@ static void put_code(const char *text, size_t n, FILE *to)
     fputc('`', to);
 }
 
-/* Returns the alias of an option, or NULL. */
+/* Returns the other name of an option that has two, or NULL. */
 static const char *alias_of(const char *option)
 {
     for (const struct ts_opt_alias *a = tstream_cp_aliases; a->name != NULL; a++)

@@ -82,7 +82,8 @@ static void say(const struct ts_cmd *cmd, const char *text)
     say_as(cmd->program, cmd->name, text);
 }
 
-/* Whether a reader closed the pipe, as in `tstream top | head`, which is not a failure. */
+/* Whether the failure is that a reader closed the pipe, as in `tstream top | head`. This does not
+ * count as a failure. */
 static int is_closed_pipe(const struct ts_err *err)
 {
     return err->code == TS_EIO && err->sys == EPIPE;
@@ -177,7 +178,7 @@ int tool_parse(const struct ts_cmd *cmd, int argc, char **argv, void *args, uint
     return 2;
 }
 
-/* ---- threads ---- */
+/* ---- the option --threads ---- */
 
 int tool_threads_check(uint32_t threads, struct ts_err *err)
 {
@@ -186,7 +187,7 @@ int tool_threads_check(uint32_t threads, struct ts_err *err)
                : ts_fail(err, TS_EARG, "--threads must be at most %u", TS_MAX_THREADS);
 }
 
-/* ---- dispatch ---- */
+/* ---- dispatch of commands ---- */
 
 static void help(const char *program, const char *summary, const struct ts_cmd *const cmds[])
 {
@@ -199,8 +200,8 @@ static void help(const char *program, const char *summary, const struct ts_cmd *
         program, program);
 }
 
-/* Flushes standard output and returns the exit status. A full disk behind a redirection is a
- * failure. */
+/* Flushes standard output and returns the exit status. If output was redirected to a full disk, the
+ * command has failed. */
 static int finish(const char *program, int status)
 {
     struct ts_err err;
@@ -221,7 +222,7 @@ void tool_sibling(const char *program, const char *const commands[])
     sibling_commands = commands;
 }
 
-/* Prints a message if `word` is a command of the other program. */
+/* Prints a message if `word` is a command of the other program (tstream or tshard). */
 static int say_sibling(const char *program, const char *word)
 {
     struct ts_err err;

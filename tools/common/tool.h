@@ -34,7 +34,8 @@
 #include "tools/common/tool_progress.h"
 #include "tools/common/tool_signal.h"
 
-/* A row of a table for the manual pages; a row of zeros ends the table. */
+/* A row of a table for the manual pages, such as a file and its explanation; a row of zeros ends
+ * the table. */
 struct tool_entry {
     const char *name, *text;
     const char *commands; /* "cp fit": the commands whose pages include the row; NULL: all */
@@ -42,10 +43,10 @@ struct tool_entry {
 
 struct tool_program {
     const char *name, *summary;
-    /* ends with NULL; a command without a name is the whole program */
+    /* the commands; ends with NULL; a command without a name is the whole program */
     const struct ts_cmd *const *cmds;
     const char *first_steps; /* text printed if no command is given; may be NULL */
-    /* For the manual pages; NULL: none. */
+    /* Members for the manual pages; NULL: none. */
     const char *description; /* a paragraph for the overview */
     /* sections FILES and ENVIRONMENT: a name and its explanation */
     const struct tool_entry *files, *environment;
@@ -111,7 +112,7 @@ int tool_plain_terminal(int fd, const char **text, size_t *n, char **copy, struc
  * escaped. */
 void tool_json_raw(const char *text, size_t n);
 
-/* ---- threads ---- */
+/* ---- threads, warnings and words ---- */
 
 /* Checks --threads, before anything is opened. Returns 0 or TS_EARG. */
 int tool_threads_check(uint32_t threads, struct ts_err *err);
@@ -129,8 +130,9 @@ const char *tool_ended(const char *ended);
 
 /* ---- standard output ---- */
 
-void tool_flush(void);                /* flushes now; tool_flushed reports a failure */
-int tool_flushed(struct ts_err *err); /* whether all output was written */
+/* flushes standard output now; tool_flushed reports a failure */
+void tool_flush(void);
+int tool_flushed(struct ts_err *err); /* whether all output could be written */
 
 /* Records that the result is in place at `path`. From then on, a closed pipe at standard output is
  * not a failure, and messages about other failures to print say that the result exists. */
@@ -144,10 +146,10 @@ char *tool_operand(const char *operand, const char *suffix);
  * a typing mistake could destroy. */
 int tool_outside(const char *path, const char *tensor, struct ts_err *err);
 
-/* Registers the inputs and outputs of the command. Each output is compared with all inputs and
+/* Register the inputs and outputs of the command. Each output is compared with all inputs and
  * outputs registered before it (base/files/place.h). */
 int tool_reads(const char *path, struct ts_err *err); /* path may be NULL */
-/* outputs may be placed in the model's directory */
+/* like tool_reads, for a model; outputs may be placed in its directory */
 int tool_reads_model(const char *path, struct ts_err *err);
 int tool_writes(const char *path, const char *suffix, const char *option, struct ts_err *err);
 /* like tool_writes with the suffix .partial; fails also for a path that belongs to a

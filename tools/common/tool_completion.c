@@ -24,7 +24,7 @@ static struct value value_of(const struct ts_opt *o)
 {
     struct value v = { "", 0 };
     const char *arg = o->arg != NULL ? o->arg : "";
-    int is_named = 0; /* whether the default is one of the words */
+    int is_named = 0; /* 1: the default is one of the words */
     if (o->type == TS_OPT_FLAG)
         return v;
     v.files = strstr(arg, "FILE") || strstr(arg, "DIR") || strstr(arg, "NAME");
@@ -35,7 +35,7 @@ static struct value value_of(const struct ts_opt *o)
                                isdigit((unsigned char)arg[plain]) || arg[plain] == '-'))
             plain++;
         if (plain > 0 && (arg[plain] == ':' || arg[plain] == '='))
-            add_word(&v, arg, plain + 1); /* the prefix of a number */
+            add_word(&v, arg, plain + 1); /* adds the prefix of a number, without the number */
         else if (plain == len)
             add_word(&v, arg, len);
         is_named |= o->def != NULL && strlen(o->def) == len && memcmp(o->def, arg, len) == 0;
@@ -54,7 +54,7 @@ static int is_word(const char *operands)
     return n > 0 && operands[n] == '\0';
 }
 
-/* Returns the length of the first clause of an explanation. */
+/* Returns the length of the first clause of an option's explanation. */
 static size_t first_clause(const char *help)
 {
     size_t n = 0;
@@ -66,7 +66,7 @@ static size_t first_clause(const char *help)
     return n;
 }
 
-/* Writes text in single quotes, without apostrophes and the characters of bad[]. */
+/* Writes text in single quotes, leaving out apostrophes and the characters of bad[]. */
 static void quoted(FILE *to, const char *text, size_t len, const char *bad)
 {
     for (size_t i = 0; i < len; i++)

@@ -12,7 +12,8 @@
 
 struct tool_csv {
     FILE *to;
-    int comma; /* 1: the line has a cell already, so a comma comes first */
+    /* 1: the current line has a cell already, so a comma is written before the next one */
+    int comma;
 };
 
 void tool_csv_text(struct tool_csv *c, const char *text); /* NULL: an empty cell */

@@ -39,7 +39,8 @@ int tool_launch_place(uint32_t *rank, uint32_t *n)
     return 0;
 }
 
-/* Replaces this process by a program: the one in this program's directory, or else in the PATH. */
+/* Replaces this process by a program: the one in the directory of this program, or else in the
+ * PATH. */
 static void become(const char *program, char **argv)
 {
     char path[4096];

@@ -9,12 +9,13 @@
 /* Returns the number of processes of a launcher for MPI; 1 if there is none. */
 uint32_t tool_launch_mpi(void);
 
-/* Sets the number of this process and of all processes, for any launcher. Returns 1, or 0 without
- * a launcher. */
+/* Sets *rank to the number of this process and *n to the number of all processes, for any launcher.
+ * Returns 1, or 0 if there is no launcher. */
 int tool_launch_place(uint32_t *rank, uint32_t *n);
 
-/* Whether a launcher for MPI started several processes, and the command, argv[1], is not in
- * by_itself (which ends with NULL): commands that each process may run alone. */
+/* Whether a launcher for MPI started several processes that must work together: the command,
+ * argv[1], is not in by_itself (which ends with NULL), the commands that each process may run
+ * alone. */
 int tool_launch_together(int argc, char **argv, const char *const *by_itself);
 
 /* Replaces this process by the named program, which is linked with MPI: in this program's

@@ -11,7 +11,7 @@
  * width. */
 int tool_line_columns(void);
 void tool_line_show(const char *text);  /* cuts the text to the terminal's width */
-void tool_line_erase(void);             /* does nothing if no text is shown */
+void tool_line_erase(void);             /* erases the text; does nothing if no text is shown */
 void tool_line_print(const char *text); /* prints a line that stays */
 
 #endif

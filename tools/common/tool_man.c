@@ -43,7 +43,8 @@ static void begin_page(const char *page, const char *summary, FILE *to)
     roff(to, summary);
 }
 
-/* Whether an entry concerns the command. An entry without a list concerns all. */
+/* Whether an entry of a table concerns the command. An entry without a list of commands concerns
+ * all. */
 static int concerns(const struct tool_entry *e, const char *command)
 {
     const size_t len = strlen(command);
@@ -93,7 +94,7 @@ static const struct tool_entry status[] = {
     { 0 },
 };
 
-/* ---- page of a command ---- */
+/* ---- the page of a command ---- */
 
 /* Writes the names of related pages, which are separated by blanks in the table. */
 static void related(const struct tool_program *program, const struct ts_cmd *cmd, FILE *to)
@@ -126,7 +127,7 @@ static void command_page(const struct tool_program *program, const struct ts_cmd
     related(program, cmd, to);
 }
 
-/* ---- overview ---- */
+/* ---- the overview page ---- */
 
 static void overview(const struct tool_program *program, FILE *to)
 {

@@ -11,10 +11,11 @@
 #include "tools/common/tool_signal.h"
 
 static const struct ts_cmd *command;
-static uint64_t memory; /* 0: the default of tshard build */
+static uint64_t memory; /* memory that a merge may take; 0: the default of tshard build */
 static int is_quiet;
 
-/* The least memory of a build is more than that of some commands. */
+/* Returns the memory for a merge: at least what a build needs, which is more than some commands
+ * have. */
 static uint64_t merge_memory(void)
 {
     return memory > 0 && memory < TS_BUILD_MIN_MEMORY ? TS_BUILD_MIN_MEMORY : memory;

@@ -17,7 +17,7 @@ struct tool_modes tool_modes_of(const struct ts_tensor *t)
     return ret;
 }
 
-/* Writes ": user, item, week", or "" if no mode has a name; cut to size. */
+/* Writes ": user, item, week", the names of the modes, or "" if no mode has a name; cut to size. */
 static void list_names(const struct tool_modes *modes, char *list, size_t size)
 {
     size_t at = 0;

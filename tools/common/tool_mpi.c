@@ -12,8 +12,8 @@
 
 static struct ts_comm *comm;
 
-/* Called on a rank that fails before it computes: joins the first exchange of the other ranks, and
- * reports its failure to them. */
+/* Called on a rank (process) that fails before it computes: joins the first exchange of the other
+ * ranks, and reports its failure to them. */
 static void leave(int status)
 {
     struct ts_err err = *tool_failure();
@@ -24,7 +24,7 @@ static void leave(int status)
     comm = NULL;
 }
 
-static const char *const *commands; /* commands that ranks compute together */
+static const char *const *commands; /* commands that several ranks (processes) compute together */
 
 static int is_together(const char *name)
 {

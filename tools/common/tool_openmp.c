@@ -14,7 +14,7 @@
 
 #define ENOUGH_STACK ((rlim_t)1 << 20)
 #define LEAST_STACK  ((rlim_t)512 << 10)
-#define NEW_STACK    ((rlim_t)8 << 20) /* the usual limit of a stack */
+#define NEW_STACK    ((rlim_t)8 << 20) /* the usual limit on the size of a stack */
 
 /* Whether the user has set how long threads spin while they wait. */
 static int waits_are_chosen(void)
@@ -37,8 +37,8 @@ static int shorten_waits(void)
     return setenv("GOMP_SPINCOUNT", "1000", 1) == 0;
 }
 
-/* Raises the limit of the stack if it is low; *raised is then 1. Returns 1 if the limit stays too
- * low. */
+/* Raises the limit on the size of stacks if it is low; *raised is then 1. Returns 1 if the limit
+ * stays too low. */
 static int raise_stack(int *raised)
 {
     struct rlimit limit;

@@ -53,7 +53,7 @@ int tool_flushed(struct ts_err *err)
     return ts_fail_errno(err, TS_EIO, "standard output: cannot be written");
 }
 
-/* ---- inputs and outputs ---- */
+/* ---- inputs and outputs of the command ---- */
 
 static struct ts_place *places; /* inputs and outputs of the command, kept until the program ends */
 static uint32_t n_places;
@@ -141,7 +141,9 @@ int tool_writes(const char *path, const char *suffix, const char *option, struct
     for (uint32_t i = 0; i < n_places; i++)
         if (places[i].suffix != NULL && strcmp(places[i].option, option) == 0 &&
             strcmp(places[i].path, path) == 0)
-            return 0; /* the same output: registered before the work, opened now */
+            /* this is the same output, registered once before the work and once when it is
+             * opened */
+            return 0;
     rc = add_place((struct ts_place){ .path = path, .suffix = suffix, .option = option }, err);
     if (rc == 0)
         rc = ts_place_check(places, n_places, err);
@@ -154,14 +156,14 @@ int tool_writes_file(const char *path, const char *option, struct ts_err *err)
     return rc == 0 && path != NULL ? check_part(path, option, err) : rc;
 }
 
-/* ---- files of the programs ---- */
+/* ---- files that the programs wrote ---- */
 
 static int begins(const char *head, size_t n, const char *with)
 {
     return n >= strlen(with) && memcmp(head, with, strlen(with)) == 0;
 }
 
-/* Whether a line ends in a number after a blank, comma or tab. */
+/* Whether a line of text ends in a number after a blank, comma or tab. */
 static int ends_in_number(const char *line, size_t n)
 {
     size_t at = n;
@@ -170,7 +172,8 @@ static int ends_in_number(const char *line, size_t n)
     return at < n && at > 0 && strchr(" ,\t", line[at - 1]) != NULL;
 }
 
-/* Whether the first line, or the second after a line of names, ends in a number. */
+/* Whether a text is a table: its first line, or the second after a line of names, ends in a
+ * number. */
 static int is_table(const char *head, size_t n)
 {
     const char *end = memchr(head, '\n', n), *next;
@@ -200,7 +203,7 @@ int tool_looks_written(const char *head, size_t n, int sure)
     return !sure && memchr(head, '\0', n) == NULL && is_table(head, n);
 }
 
-/* ---- names ---- */
+/* ---- names of operands ---- */
 
 char *tool_operand(const char *operand, const char *suffix)
 {

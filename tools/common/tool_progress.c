@@ -14,13 +14,17 @@
 #include "tools/common/tool.h"
 #include "tools/common/tool_line.h"
 
-#define SHOW_NS UINT64_C(100000000) /* at most ten updates a second */
-/* updates come about once a second, so a line is printed if it is due within this time */
-#define EARLY_NS   UINT64_C(1000000000)
-#define STILL_NS   UINT64_C(1500000000) /* longer than the second between two checks of the count */
+/* time between two updates of the line: at most ten updates a second */
+#define SHOW_NS UINT64_C(100000000)
+/* updates come about once a second, so a line of the log is printed if it is due within this
+ * time */
+#define EARLY_NS UINT64_C(1000000000)
+/* time after which an unchanged count is shown as such; longer than the second between two
+ * checks */
+#define STILL_NS   UINT64_C(1500000000)
 #define LINE_CHARS 320
 
-/* ---- the terminal's line, shared with messages ---- */
+/* ---- the terminal's line, which progress and messages share ---- */
 
 static pthread_mutex_t line_lock = PTHREAD_MUTEX_INITIALIZER;
 static int shown;
@@ -78,7 +82,8 @@ static struct {
     struct tool_progress *now; /* the current phase, or NULL */
     const struct ts_cmd *cmd;
     int quiet, terminal;
-    /* time of the last line printed with a date, and interval between lines of this kind */
+    /* told_ns: time of the last line that was printed with a date; every_ns: interval between such
+     * lines */
     uint64_t told_ns, every_ns;
 } state = { .lock = PTHREAD_MUTEX_INITIALIZER, .every_ns = UINT64_C(60000000000) };
 
@@ -168,7 +173,7 @@ void tool_progress_end(struct tool_progress *p)
     tool_line_erase();
 }
 
-/* ---- figures of a phase ---- */
+/* ---- figures of a phase of the work ---- */
 
 /* Returns the work done: the number of the last update, or the larger one that follows from the
  * counter of the phase's threads. */
@@ -184,8 +189,8 @@ static uint64_t done_of(const struct tool_progress *p)
     return counted > told ? counted : told;
 }
 
-/* Computes the figures; the lock is held. The time of a phase is estimated from its rate so far
- * and, while little is done, from the phase before: the fraction done weighs the two. */
+/* Computes the figures of a phase; the lock is held. The time of a phase is estimated from its rate
+ * so far and, while little is done, from the phase before: the fraction done weighs the two. */
 static void get(const struct tool_progress *p, struct tool_progress_figures *f)
 {
     const double ns = (double)(ts_clock_ns() - p->start_ns);
@@ -220,7 +225,8 @@ static void amount(const struct tool_progress *p, double x, char *buf, size_t si
         snprintf(buf, size, "%s %s", ts_num_short(num, x), p->unit);
 }
 
-/* Returns for how long the count has not changed; 0: less than a second. The lock is held. */
+/* Returns for how long the count of work done has not changed; 0: less than a second. The lock is
+ * held. */
 static uint64_t still_ns(struct tool_progress *p, uint64_t done)
 {
     const uint64_t now = ts_clock_ns();
@@ -261,7 +267,7 @@ static void describe(struct tool_progress *p, char text[LINE_CHARS])
         snprintf(text + n, LINE_CHARS - n, ", unchanged for %s", ts_num_duration(left, still));
 }
 
-/* Prints a line with date and time. The lock is held. */
+/* Prints the progress in a line with date and time. The lock is held. */
 static void tell(void)
 {
     char text[LINE_CHARS] = "between two steps", date[32] = "", line[LINE_CHARS + 128];
@@ -297,7 +303,7 @@ void tool_progress_warn(const char *text)
     tool_line_print(line);
 }
 
-/* Shows the line on the terminal. The lock is held. */
+/* Shows the progress in the line of the terminal. The lock is held. */
 static void show(struct tool_progress *p)
 {
     char text[LINE_CHARS];

@@ -42,11 +42,12 @@ struct tool_progress {
     uint64_t start_ns, expect_ns;
     double after;
     _Atomic uint64_t done, shown_ns;
-    /* NULL, or a counter that reaches all_work at the end of the phase */
+    /* NULL, or a counter of work that reaches all_work at the end of the phase */
     const _Atomic uint64_t *work;
     uint64_t all_work;
-    uint64_t seen, seen_ns; /* the count at its last change, and the time of that change */
-    int on;                 /* whether a phase is under way */
+    /* the count of work done at its last change, and the time of that change */
+    uint64_t seen, seen_ns;
+    int on; /* 1: a phase is under way */
 };
 
 /* Begins a phase. total 0: not known yet. */
@@ -63,14 +64,14 @@ int tool_quiet(void);
 void tool_progress_rest(struct tool_progress *p, uint64_t expect_ns, double after,
                         const char *whole);
 
-/* Adds a counter that the phase's threads increase to the phase just started. The work done is at
- * least total * counter / all. */
+/* Adds a counter to the phase just started, which the phase's threads increase as they work. The
+ * work done is at least total * counter / all. */
 void tool_progress_count(struct tool_progress *p, const _Atomic uint64_t *counter, uint64_t all);
 
 /* Renames the current phase: "sweep 3/50, mode 2/3". */
 void tool_progress_name(struct tool_progress *p, const char *what);
 
-/* redraws at most 10 times a second */
+/* sets the work done; redraws the line at most 10 times a second */
 void tool_progress_update(struct tool_progress *p, uint64_t done);
 void tool_progress_end(struct tool_progress *p); /* erases the line; a second call does nothing */
 
@@ -81,7 +82,7 @@ void tool_progress_warn(const char *text);
 struct tool_progress_figures {
     uint64_t done, total; /* work of the phase; total 0: unknown */
     double per_s;
-    int known;        /* 1: the figures below are known, because a total exists and work was done */
+    int known;        /* 1: the times below are known, because a total exists and work was done */
     uint64_t left_ns; /* time left of the phase */
     /* time left of the whole work, including this phase; 0 without tool_progress_rest */
     uint64_t whole_ns;
@@ -103,14 +104,14 @@ void tool_progress_get(struct tool_progress *p, struct tool_progress_figures *re
 /* Sets the command whose progress is shown, and whether to show it. */
 void tool_progress_setup(const struct ts_cmd *cmd, int quiet);
 
-/* Prints a line with date and time now. */
+/* Prints the progress now, in a line with date and time. */
 void tool_progress_tell(void);
 
-/* Called about once a second: redraws the terminal's line, or prints the line of the minute when
- * it is due. */
+/* Called about once a second: redraws the terminal's line or, without a terminal, prints a line if
+ * a minute has passed. */
 void tool_progress_tick(void);
 
-/* Sets the interval between two lines without a terminal: 60 s, less in tests. */
+/* Sets the interval between two lines of progress without a terminal: 60 s, less in tests. */
 void tool_progress_every(uint64_t ns);
 
 #endif

@@ -71,8 +71,8 @@ void tool_ranks_stopped(void)
         ts_stop_ask(&tool_stop, SIGTERM);
 }
 
-/* Returns where the bytes of each rank begin, for gathering: rank 0 has of_first + of_each bytes,
- * and each other rank of_each. */
+/* Returns the position at which the bytes of each rank begin in a gathered array: rank 0 has
+ * of_first + of_each bytes, and each other rank of_each. */
 static uint64_t *places(uint64_t of_first, uint64_t of_each)
 {
     uint64_t *first = calloc(ranks->n + UINT64_C(1), sizeof *first);

@@ -11,7 +11,7 @@
 
 #include "api/tools.h"
 
-/* Makes this process a rank of comm. `beside` ranks share its machine. */
+/* Makes this process a rank of comm. `beside`: number of ranks on its machine. */
 void tool_ranks_set(struct ts_comm *comm, uint32_t beside);
 
 /* Returns the communicator; NULL if this is the only process. */
@@ -25,14 +25,15 @@ tool_ranks_stop(void); /* for code between passes, where ranks must stop at the 
  * two seconds. */
 void tool_ranks_stopped(void);
 
-/* Returns the same result on all ranks after a step of the work: a failure if rc is one on any
- * rank. */
+/* Makes all ranks return the same result after a step of the work: a failure if rc is a failure on
+ * any rank. */
 int tool_ranks_agree(int rc, struct ts_err *err);
 
-/* Like tool_ranks_agree. If no rank failed, copies the n bytes of rank 0 to all ranks. */
+/* Like tool_ranks_agree. If no rank failed, copies the n bytes at `bytes` from rank 0 to all
+ * ranks. */
 int tool_ranks_tell(int rc, void *bytes, uint64_t n, struct ts_err *err);
 
-/* Sets *number to the smallest one of all ranks. */
+/* Sets *number on all ranks to the smallest *number of any rank. */
 int tool_ranks_least(int rc, uint32_t *number, struct ts_err *err);
 
 /* Returns 0 if all ranks have the same text, else TS_EARG. what: name of the text in messages,

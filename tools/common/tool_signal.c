@@ -11,10 +11,10 @@
 
 volatile sig_atomic_t tool_stop;
 
-/* a signal this soon after the first belongs to the same request */
+/* a second signal this soon after the first belongs to the same request to stop */
 #define AGAIN_NS UINT64_C(200000000)
 
-static _Atomic uint64_t stop_ns; /* time of the first signal */
+static _Atomic uint64_t stop_ns; /* time of the first signal that asked to stop */
 
 /* timeout(1), and the cancel command of a batch system, signal both a process and its group. The
  * second signal must not kill the process, which would leave incomplete files. */

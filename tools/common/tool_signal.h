@@ -14,14 +14,15 @@
  * 0.2 s later kills. A SIGHUP ignored because of nohup(1) stays ignored. SIGPIPE and SIGXFSZ are
  * ignored: writing fails with a message instead. SIGUSR1 prints the progress (tool_watch.h). */
 void tool_catch_signals(void);
-extern volatile sig_atomic_t tool_stop; /* number of the signal; 0: none came */
+extern volatile sig_atomic_t tool_stop; /* number of the signal that asked to stop; 0: none came */
 
 /* Sets tool_stop to SIGALRM after ns nanoseconds, unless it is set before. The next signal then
  * counts as the first. */
 void tool_stop_after(uint64_t ns);
 
-/* Ends a command that a signal stopped by that signal, so that the shell ends the loop around the
- * command. Returns if there was no signal, or if the command succeeded nevertheless. */
+/* If a signal stopped the command, ends the process by that signal, so that a shell also ends a
+ * loop around the command. Returns if there was no signal, or if the command succeeded
+ * nevertheless. */
 void tool_signal_end(int status);
 
 #endif

@@ -32,7 +32,7 @@ int tool_columns(void)
     return n < TOOL_LEAST_COLUMNS ? TOOL_LEAST_COLUMNS : n > 1000 ? 1000 : (int)n;
 }
 
-/* ---- colour ---- */
+/* ---- colours of the terminal ---- */
 
 static int has_colour(void)
 {
@@ -52,7 +52,7 @@ const char *tool_paint_end(void)
     return has_colour() ? "\033[0m" : "";
 }
 
-/* ---- text of files ---- */
+/* ---- text from files ---- */
 
 size_t tool_plain_next(const char **text, size_t n, char to[5])
 {
@@ -92,7 +92,7 @@ int tool_plain_terminal(int fd, const char **text, size_t *n, char **copy, struc
     return 0;
 }
 
-/* ---- a table ---- */
+/* ---- tables ---- */
 
 int tool_width(const char *text)
 {
@@ -177,7 +177,7 @@ void tool_table_head(const struct tool_column *c, uint32_t n, uint32_t shown)
     tool_table_row(c, n, shown, name);
 }
 
-/* ---- words ---- */
+/* ---- text broken into lines ---- */
 
 /* Returns the bytes of the first `characters` characters of a text of at most `most` bytes; at
  * least one byte. */

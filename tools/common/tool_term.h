@@ -21,7 +21,7 @@ int tool_is_screen(void);
  * if the terminal does not report its width. */
 int tool_columns(void);
 
-/* ---- colour ---- */
+/* ---- colours ---- */
 
 enum tool_tone { TOOL_GOOD, TOOL_PAUSED, TOOL_BAD };
 
@@ -37,10 +37,10 @@ enum { TOOL_ABSENT = 100 };
 struct tool_column {
     const char *name;
     int width; /* characters without the blank before it; a longer name makes the column wider */
-    /* 0: always shown; columns with the largest number are dropped first; TOOL_ABSENT: never
-     * shown */
+    /* order in which columns are dropped if the table is too wide: the largest number first; 0: the
+     * column is always shown; TOOL_ABSENT: it is never shown */
     int drop;
-    int left; /* whether the text is left-aligned */
+    int left; /* 1: the text is left-aligned */
 };
 
 /* Chooses the columns of a table of at most `columns` characters. Bit i of the result: column i is
@@ -71,7 +71,7 @@ void tool_words_start(struct tool_words *w, const char *name);
 /* Prints the words of a text, with line breaks where needed; a word longer than a line is cut into
  * pieces. Characters that control a terminal become '?'. */
 void tool_words_put(struct tool_words *w, const char *text);
-/* prints a text that is not broken into lines */
+/* prints a text in the color of `tone`, not broken into lines */
 void tool_words_paint(struct tool_words *w, enum tool_tone tone, const char *text);
 void tool_words_putf(struct tool_words *w, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

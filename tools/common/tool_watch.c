@@ -42,8 +42,8 @@ static void on_signal(int number)
     errno = kept;
 }
 
-/* Waits until the next tick, or until a byte comes: SIGUSR1 asked for the status, or the command
- * ends. */
+/* Waits until the time tick_ns, or until a byte comes in the pipe: SIGUSR1 asked for the progress,
+ * or the command ends. */
 static void wait_until(uint64_t tick_ns)
 {
     struct pollfd p = { .fd = watch.wake[0], .events = POLLIN };

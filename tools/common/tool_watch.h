@@ -11,7 +11,8 @@
 #ifndef TS_TOOLS_TOOL_WATCH_H
 #define TS_TOOLS_TOOL_WATCH_H
 
-void tool_watch_start(void); /* called by tool_catch_signals; a second call does nothing */
-void tool_watch_end(void);   /* called by tool_main */
+/* starts the thread; called by tool_catch_signals; a second call does nothing */
+void tool_watch_start(void);
+void tool_watch_end(void); /* ends the thread; called by tool_main */
 
 #endif

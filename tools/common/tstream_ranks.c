@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Compares what ranks must have in common, and ends them with the same result. */
+/* Compares what ranks (processes) must have in common, and makes all of them end with the same
+ * result. */
 #include "tools/common/tstream_ranks.h"
 
 #include <inttypes.h>
@@ -10,7 +11,7 @@
 #include "tools/common/tool_ranks.h"
 #include "tools/common/tool_version.h"
 
-/* Called before anything is opened, because ranks with GPUs open them together. */
+/* This comes before anything is opened, because ranks (processes) with GPUs open them together. */
 int tstream_ranks_choose(struct ts_processor *p, struct ts_err *err)
 {
     if (tool_ranks() == NULL)

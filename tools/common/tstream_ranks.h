@@ -14,8 +14,8 @@
 struct ts_engine;
 struct ts_processor;
 
-/* Chooses GPUs for all ranks or, if the user did not ask for them, CPU cores for all. Fails if a
- * rank differs. */
+/* Chooses GPUs for all ranks (processes) or, if the user did not ask for GPUs, CPU cores for all.
+ * Fails if a rank's choice differs. */
 int tstream_ranks_choose(struct ts_processor *p, struct ts_err *err);
 
 /* Checks that all ranks have the same program, tensor and options (as text). rc: the result of
@@ -25,8 +25,8 @@ int tstream_ranks_same(const struct ts_tensor *t, const char *options, int rc, s
 /* Prints a note that the ranks compute together. */
 void tstream_ranks_note(const struct ts_cmd *cmd, const struct ts_engine *e);
 
-/* Ends a command with the same result on all ranks: rc of each, or a stop if a signal has stopped
- * one of them. */
+/* Ends a command with the same result on all ranks: that of a rank that failed or was stopped by a
+ * signal, if there is one. */
 int tstream_ranks_end(int rc, struct ts_err *err);
 
 #endif

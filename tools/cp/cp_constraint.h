@@ -11,11 +11,11 @@
 /* Sets args->spec and args->n_named from the texts of the options. */
 int cp_constraint_parse(struct cp_args *args, struct ts_err *err);
 
-/* Checks parsed options of a run against each other, without a tensor. */
+/* Checks the parsed options of a run against each other, without a tensor. */
 int cp_constraint_check(const struct cp_args *args, struct ts_err *err);
 
-/* Checks that the constraints equal those of a state, which sections other than its options
- * contain. file: name of the state for messages. */
+/* Checks that the constraints equal those of the state `s`, which are stored in sections other than
+ * its options. file: name of the state for messages. */
 int cp_constraint_same(const char *file, const struct cp_args *args, const struct ts_state *s,
                        struct ts_err *err);
 

@@ -41,8 +41,8 @@ static void print_end(const struct cp_group *s)
            tool_plain(s->named, plain, sizeof plain));
 }
 
-/* Notes components that are zero, if there are constraints: these may make components zero.
- * Without constraints, a zero column is the best fit. */
+/* Prints a note on components that are zero, if there are constraints: these may make components
+ * zero. Without constraints, a zero column is the best fit. */
 static void note_dead(const struct cp_group *s)
 {
     const struct cp_args *args = s->args;
@@ -66,7 +66,7 @@ static int open_model(void *ctx, uint32_t row, struct ts_model **ret, struct ts_
     return ts_model_open_inside(s->all.in, s->models.row[row].name, ret, err);
 }
 
-/* Finishes a run whose models are all done. */
+/* Finishes a run of several models, all of which are done. */
 int cp_group_finish(struct cp_group *s, struct ts_err *err)
 {
     const struct ts_models_writer who = { .version = tool_version(),
@@ -104,8 +104,8 @@ int cp_group_finish(struct cp_group *s, struct ts_err *err)
     return tool_flushed(err);
 }
 
-/* Reports a stop between two models, or before the first sweep of a model, in the same way as a
- * stop within a model. */
+/* Writes the status for a stop between two models, or before the first sweep of a model, in the
+ * same form as for a stop within a model. */
 static void tell_status(struct cp_group *s, const char *state, const char *sentence)
 {
     struct cp_member *o = cp_member_lead(s);
@@ -148,7 +148,7 @@ int cp_group_end_early(struct cp_group *s, int rc, struct ts_err *err)
                           ts_clock_ns() - s->start_ns);
     }
     if (s->all.dir == NULL && ts_stop_number(&tool_stop) == SIGALRM)
-        return 0; /* the rank that writes files reports the end */
+        return 0; /* rank 0, the process that writes files, reports the end */
     if (ts_stop_number(&tool_stop) != SIGALRM || (!hinted && resume == NULL) ||
         strstr(err->text, "nothing was saved") != NULL)
         return rc;

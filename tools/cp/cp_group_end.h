@@ -9,10 +9,11 @@
 
 #include "tools/cp/cp_member.h"
 
-/* All models are done: writes their table, puts the directory in place and prints. */
+/* Finishes a run whose models are all done: writes their table, puts the directory in place, and
+ * prints the end. */
 int cp_group_finish(struct cp_group *s, struct ts_err *err);
 
-/* Ends a run that had begun after a failure or stop, rc. */
+/* Ends a run that had begun, after a failure or a stop with the code rc. */
 int cp_group_end_early(struct cp_group *s, int rc, struct ts_err *err);
 
 /* Ends a run in which no model was opened, with the failure rc. A run that was to be resumed stays

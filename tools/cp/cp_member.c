@@ -20,7 +20,8 @@ int cp_member_kept(const struct cp_group *s)
     return tstream_cp_writes(s->args) && (s->n_done > 0 || s->args->models_from != NULL);
 }
 
-/* Returns the options with which a run of the model of `row` alone would have the same result. */
+/* Returns the options with which a run that computes only the model of `row` would have the same
+ * result. */
 static struct cp_args options_of(const struct cp_group *s, const struct ts_models_row *row)
 {
     const uint32_t i = (uint32_t)(row - s->models.row);
@@ -39,8 +40,8 @@ static struct cp_args options_of(const struct cp_group *s, const struct ts_model
     return own;
 }
 
-/* Whether the state of a finished model lacks its held-out error. Earlier versions wrote such
- * states; a run stopped between the last sweep and the result leaves one. */
+/* Whether the state of a finished model lacks its error at held-out cells. Earlier versions wrote
+ * such states; a run stopped between the last sweep and the result leaves one. */
 static int lacks_error(const struct cp_group *s, const struct cp_member *o)
 {
     return o->own.held_share > 0 && !cp_starts_given(s->args) &&
@@ -76,7 +77,8 @@ static int find_state(struct cp_group *s, struct cp_member *o, struct ts_err *er
     return 0;
 }
 
-/* Checks that all ranks read the same state and start, before rank 0 writes files. */
+/* Checks that all ranks (processes) read the same state and starting factors, before rank 0 writes
+ * files. */
 static int check_state(const struct cp_member *o, int rc, struct ts_err *err)
 {
     char text[24] = "none";

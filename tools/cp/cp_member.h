@@ -16,14 +16,15 @@
 /* A model that is being computed. */
 struct cp_member {
     uint32_t row;                 /* its row in the table of models */
-    struct cp_args own;           /* its options; its member `from` is NULL or `state` */
+    struct cp_args own;           /* its options; `own.from` is NULL or points to `state` */
     struct ts_resume state;       /* the state from which the model is resumed */
     char fold[TS_HOLD_OUT_CHARS]; /* its option --hold-out, for a run with folds */
     char *dir;
     struct ts_model_conf mc;
     struct cp_report report; /* must not move while the engine is open */
     struct cp_model model;
-    struct ts_run run;      /* not under way before the model begins and after it ends */
+    /* the run of the model; not under way before the model begins and after it ends */
+    struct ts_run run;
     struct ts_model *start; /* given starting factors; NULL: random ones, or factors of the state */
 };
 
@@ -34,10 +35,11 @@ struct cp_group {
     struct ts_tensor *tensor;
     char *named; /* name of the result: X.cp */
     char *partial;
-    struct ts_run_several all; /* its member `dir` is NULL on ranks that write nothing */
+    /* the engine's data of this run; its member `dir` is NULL on processes that write nothing */
+    struct ts_run_several all;
     struct ts_models_table models;
     char **start; /* for each model the file that it starts from, or NULL */
-    /* number of models done and printed; next_row: the first row not printed */
+    /* n_done, n_printed: number of models done, and printed; next_row: the first row not printed */
     uint32_t n_done, n_printed, next_row;
     /* number of models whose components are all zero, and of others with some zero components */
     uint32_t n_empty, n_dying;
@@ -47,17 +49,19 @@ struct cp_group {
     struct ts_engine engine;
     int open;
 
-    struct cp_member *one; /* the TS_RUN_AT_ONCE models that can be computed at once */
+    /* the models that are computed at the same time, with room for TS_RUN_AT_ONCE */
+    struct cp_member *one;
     int headed;
 };
 
 /* Returns the model that progress, status and messages report on. */
 struct cp_member *cp_member_lead(const struct cp_group *s);
 
-/* Whether the run can be resumed even if the current model has saved nothing. */
+/* Whether the run of several models can be resumed even if the current model has saved nothing. */
 int cp_member_kept(const struct cp_group *s);
 
-/* Makes o the model of a row of the table. Its files are opened when it begins. */
+/* Makes o the model of a row of the table: sets its names and options. Its files are opened when it
+ * begins. */
 void cp_member_name(struct cp_group *s, struct cp_member *o, uint32_t row);
 
 /* Callbacks of struct ts_run_several. ctx: the struct cp_group; k: index of the model among those

@@ -13,7 +13,7 @@
 /* A row of base/settings.def, an option whose value may name modes. */
 struct row {
     const char *option;
-    size_t at; /* offset of its text in struct cp_args */
+    size_t at; /* offset of the option's text in struct cp_args */
     /* MODES: modes separated by commas, or "all". VALUES: MODE=VALUE items separated by commas, or
      * a value for all modes. MODE_OR_VALUE: as VALUES, but a value may be missing. */
     enum { OF_RUN, MODES, VALUES, MODE_OR_VALUE } form;
@@ -32,7 +32,8 @@ static const struct row rows[] = {
 };
 _Static_assert(sizeof rows / sizeof *rows == TS_N_SETTINGS, "a row for each setting");
 
-/* Returns the bytes of the mode's name at the start of an item of `n` bytes. */
+/* Returns the bytes of the mode's name at the start of an item, such as "user=0.1", of `n`
+ * bytes. */
 static size_t key_bytes(const struct row *row, const char *item, size_t n)
 {
     const char *equals = row->form == MODES ? NULL : memrchr(item, '=', n);
@@ -47,7 +48,7 @@ static int is_number(const char *text, size_t n)
     return i == n;
 }
 
-/* Whether a text contains a name, not only numbers, where a mode is expected. */
+/* Whether a text has a name where a mode is expected, and not only numbers. */
 static int has_names(const struct row *row, const char *text)
 {
     if (text == NULL || row->form == OF_RUN || strcmp(text, "all") == 0 ||

@@ -11,7 +11,7 @@
 #include "tools/cp/tstream_cp.h"
 
 struct cp_mode_names {
-    char *text[TS_N_SETTINGS]; /* new texts of the options that had names */
+    char *text[TS_N_SETTINGS]; /* new texts of the options whose values had names of modes */
 };
 
 /* Replaces the names in *args. tensor: the operand; "" for the only tensor of the directory. It is

@@ -12,7 +12,7 @@
 #include "tools/common/tool.h"
 #include "tools/cp/tstream_cp.h"
 
-/* Checks before the run whether --diagnose is possible. */
+/* Checks before the run whether core consistencies can be computed, as --diagnose asks. */
 int cp_models_may_diagnose(const struct cp_args *args, const struct ts_tensor *t,
                            struct ts_err *err);
 
@@ -22,7 +22,7 @@ int cp_models_diagnose(const struct ts_cmd *cmd, struct ts_models_table *m,
                        const struct ts_open_dir *dir, const struct ts_tensor *t, uint32_t threads,
                        struct ts_err *err);
 
-/* Print a row of the table, after the head if `head` is set; and the table of ranks. */
+/* Print a row of the table of models, after its head if `head` is set; and the table of ranks. */
 void cp_models_print_row(const struct ts_models_table *m, uint32_t i, int head);
 void cp_models_print_ranks(const struct ts_models_table *m);
 

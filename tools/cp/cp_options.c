@@ -115,8 +115,8 @@ static int check_folds(struct cp_args *args, struct ts_err *err)
     return 0;
 }
 
-/* A resumed run that has --save-init but no output drops the option. If the user typed it, it is
- * refused later. */
+/* Drops --save-init, which a resumed run may have from its state, if the run has no output. If the
+ * user typed the option, it stays, and is refused later. */
 static void take_start(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args)
 {
     args->start_asked = was_given(cmd, given, "save-init");
@@ -151,7 +151,7 @@ static int check_models(struct cp_args *args, struct ts_err *err)
     return tstream_cp_models(args) > 1 && args->folds == 0 ? check_several(args, err) : 0;
 }
 
-/* Whether --observed could be added to the options. */
+/* Whether no option excludes --observed, so that it can be added to the options. */
 int cp_options_may_observe(const struct cp_args *args)
 {
     return !args->observed && args->l1 == NULL && args->smooth == NULL && args->simplex == NULL &&

@@ -23,7 +23,7 @@ int cp_options_take_rank(const struct ts_cmd *cmd, uint64_t given, struct cp_arg
 int cp_options_check(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args,
                      const char *name, struct ts_err *err);
 
-/* Whether --observed could be added to the options. */
+/* Whether no option excludes --observed, so that it can be added to the options. */
 int cp_options_may_observe(const struct cp_args *args);
 
 #endif

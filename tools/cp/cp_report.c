@@ -15,8 +15,8 @@
 #include "tools/cp/tstream_cp.h"
 #include "tools/cp/tstream_times.h"
 
-/* Writes the place of a run: "sweep 3/50, mode 2/3". With several models, "model 2/15, " or "8 of
- * 15 models, " comes first. */
+/* Writes where a run is: "sweep 3/50, mode 2/3". With several models, "model 2/15, " or "8 of 15
+ * models, " comes first. */
 static void name_mode(const struct cp_report *r, uint32_t mode, char *buf, size_t size)
 {
     char model[40] = "";
@@ -29,8 +29,8 @@ static void name_mode(const struct cp_report *r, uint32_t mode, char *buf, size_
              r->engine->tensor->order);
 }
 
-/* Returns the passes of a sweep. Fixed modes need none, unless the fit does; errors at observed
- * cells take one more. */
+/* Returns the number of passes of a sweep. Fixed modes need none, unless the fit does; errors at
+ * observed cells take one more. */
 static uint64_t n_passes(const struct cp_report *r)
 {
     const struct cp_args *args = r->args;
@@ -40,7 +40,8 @@ static uint64_t n_passes(const struct cp_report *r)
            (uint32_t)(args->spec.held && !args->poisson);
 }
 
-/* Returns 1 if a pass before the first sweep finds the mean; it counts as part of that sweep. */
+/* Returns 1 if a pass before the first sweep finds the mean of the values; it counts as part of
+ * that sweep. */
 static uint64_t finds_mean(const struct cp_report *r)
 {
     const struct cp_args *args = r->args;
@@ -103,7 +104,7 @@ static double nnz_per_s(const struct cp_report *r, const struct ts_solver_sweep 
     return s->total_ns == 0 ? 0 : (double)n_passes(r) * (double)t->nnz / seconds(s->total_ns);
 }
 
-/* Begins a JSON event; with several models, it names the model. */
+/* Begins a JSON event of this run; with several models, it has the name of the model. */
 static void open_event(const struct cp_report *r, struct tool_json *j, const char *event)
 {
     tool_json_open(j, stdout);

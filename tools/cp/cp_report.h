@@ -24,9 +24,9 @@ struct cp_model {
     const char *name;          /* name of the model: "r8.s3" */
     uint32_t rank;
     uint64_t seed;
-    int kept;                       /* whether the run can be resumed */
-    int first;                      /* whether it is the first model of this process */
-    int hinted;                     /* whether the message of a failure says how to resume */
+    int kept;                       /* 1: the run can be resumed */
+    int first;                      /* 1: it is the first model of this process */
+    int hinted;                     /* 1: the message of a failure says already how to resume */
     struct ts_solver_result result; /* result of the finished run, without weights and norms */
 };
 
@@ -38,33 +38,34 @@ struct cp_report {
     const char *out_dir; /* directory of the factors; NULL: none are written. Set by cp_run_begin */
     struct cp_model *model; /* NULL: the run has one model */
     int json, details;
-    /* whether sweeps have a mean loss at held-out cells in place of an RMSE */
+    /* 1: sweeps have a mean loss at held-out cells in place of an RMSE */
     int descends;
-    int poisson;            /* whether sweeps have a likelihood and a violation */
-    int penalty;            /* whether sweeps have an objective */
-    int observed, held_out; /* whether sweeps have an error at observed cells, at held-out cells */
-    uint32_t iters;         /* most sweeps */
+    int poisson;            /* 1: sweeps have a likelihood and a violation of the KKT conditions */
+    int penalty;            /* 1: sweeps have an objective */
+    int observed, held_out; /* 1: sweeps have an error at observed cells; at held-out cells */
+    uint32_t iters;         /* most sweeps (--iters) */
     uint32_t sweeps_done;   /* sweeps done, including those of earlier processes */
     const struct ts_engine *engine; /* must be open when cp_report_start is called */
-    void *be;                       /* the backend's model */
-    int beside; /* whether progress and status report on another model that is computed at once */
+    void *be;                       /* the backend's model, which holds the factors */
+    /* 1: progress and status report on another model that is computed at the same time */
+    int beside;
     /* the report that counts the nonzeros of passes that several models share: that of the model
      * that leads when this one begins; or NULL */
     struct cp_report *lead;
     struct ts_trace *trace; /* trace of the run, or NULL */
     uint64_t bytes_read;    /* bytes read in all sweeps */
-    int stopped;            /* whether the stop of the run was reported */
+    int stopped;            /* 1: the stop of the run was reported */
 
     /* The members below belong to cp_report.c. */
-    int noted;  /* whether a note about refused system calls was printed */
-    int headed; /* whether the head of the table was printed */
-    /* `headed` of all models that are computed at once; NULL: use the member `headed` */
+    int noted;  /* 1: a note about refused system calls was printed */
+    int headed; /* 1: the head of the table was printed */
+    /* `headed` of all models that are computed at the same time; NULL: use the member `headed` */
     int *headed_by;
     struct tool_column column[17]; /* columns of the table */
     uint32_t shown;                /* bit i: column i is shown */
     uint32_t n_singular;           /* number of sweeps with a singular mode */
     struct tool_progress progress; /* progress of the current sweep */
-    struct tool_progress ending;   /* what follows the last sweep */
+    struct tool_progress ending;   /* progress of what follows the last sweep */
     _Atomic uint64_t done_nnz;     /* nonzeros processed in the current sweep, over all modes */
     uint64_t sweep_ns;             /* time of the sweep before the current one; 0: none */
 };
@@ -72,7 +73,7 @@ struct cp_report {
 /* Prints the event "start" and begins progress, before the first sweep. */
 void cp_report_start(struct cp_report *r);
 
-/* Makes progress report on this model, after the model on which it reported has ended. */
+/* Makes progress report on this model, after another model on which it reported has ended. */
 void cp_report_lead(struct cp_report *r);
 
 /* Report the end of a mode, or of a sweep. */
@@ -88,7 +89,8 @@ void cp_report_count(void *ctx, uint64_t nnz);
 /* Ends progress, after the last sweep or a failure. */
 void cp_report_end(struct cp_report *r);
 
-/* Between them, the factors of a run of one model are written. */
+/* The first is called before, and the second after, the factors of a run of one model are
+ * written. */
 void cp_report_write(struct cp_report *r);
 void cp_report_written(struct cp_report *r);
 

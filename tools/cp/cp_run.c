@@ -16,9 +16,10 @@
 #include "tools/common/tool_ranks.h"
 #include "tools/common/tool_version.h"
 
-/* after so many sweeps without convergence, a note recommends --accelerate */
+/* after this many sweeps without convergence, a note recommends --accelerate */
 #define MANY_SWEEPS 20
-#define LONG_SWEEPS 30   /* after so many sweeps until convergence, a note recommends it as well */
+/* after this many sweeps until convergence, a note recommends it as well */
+#define LONG_SWEEPS 30
 #define ROUGH_TOL   2e-4 /* a --tol larger than this part of the fit gets a note */
 
 const char *cp_run_stopped_by(void)
@@ -96,7 +97,8 @@ int cp_run_unopened(struct cp_report *r, const struct ts_state_file *from, const
                                      .total_ns = o.total_ns };
     r->out_dir = dir;
     rc = end_early(r, &o, rc, err);
-    return tool_ranks() != NULL ? TS_ESTOP : rc; /* a failure is reported to the other ranks */
+    /* a stop is returned as a failure, so that the other ranks (processes) learn of it */
+    return tool_ranks() != NULL ? TS_ESTOP : rc;
 }
 
 /* Whether the final state is kept, so that the run can be continued. */
@@ -226,7 +228,7 @@ static void note_counts(const struct cp_report *r)
               "parts that add up, and --loss poisson fits counts");
 }
 
-/* ---- reports on the run ---- */
+/* ---- reports on the events of a run ---- */
 
 static void tell_opened(struct cp_report *r)
 {

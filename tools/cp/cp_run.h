@@ -18,7 +18,8 @@
 int cp_run(struct cp_report *r, const struct ts_model_conf *mc, struct ts_model *start,
            struct ts_err *err);
 
-/* Begins a run like that of cp_run, for models that are computed at once: calls ts_run_begin. */
+/* Begins a run like that of cp_run, for models that are computed at the same time: calls
+ * ts_run_begin. */
 int cp_run_begin(struct ts_run *run, struct cp_report *r, const struct ts_model_conf *mc,
                  struct ts_model *start, struct ts_err *err);
 

@@ -16,7 +16,7 @@
 #include "tools/tstream_operand.h"
 #include "tools/common/tstream_ranks.h"
 
-/* ---- directory of the models ---- */
+/* ---- the directory of the models ---- */
 
 static int open_dir(struct cp_group *s, struct ts_err *err)
 {
@@ -37,7 +37,8 @@ static int open_dir(struct cp_group *s, struct ts_err *err)
     return rc;
 }
 
-/* Prints the rows of finished models, up to the first that is not done. */
+/* Prints the rows of finished models in the order of the table, up to the first model that is not
+ * done. */
 static void print_rows(struct cp_group *s)
 {
     for (; s->next_row < s->models.n && s->models.row[s->next_row].done; s->next_row++)
@@ -47,7 +48,7 @@ static void print_rows(struct cp_group *s)
             cp_models_print_row(&s->models, s->next_row, s->n_printed++ == 0 || s->args->details);
 }
 
-/* Counts a finished model, and passes its row to struct ts_run_several. */
+/* Counts a finished model, and passes its row of the table to struct ts_run_several. */
 static int take_done(struct cp_group *s, uint32_t row, struct ts_err *err)
 {
     s->n_done++;
@@ -76,8 +77,8 @@ static int take_result(struct cp_group *s, uint32_t row, const struct ts_solver_
     return take_done(s, row, err);
 }
 
-/* Finds the models that an earlier process finished; rank 0 tells the other ranks. rc: result of
- * the steps before. */
+/* Finds the models that an earlier process finished; rank 0 tells the other ranks (processes)
+ * which. rc: result of the steps before. */
 static int find_done(struct cp_group *s, int rc, struct ts_err *err)
 {
     unsigned char *done = calloc(s->models.n + UINT64_C(1), 1);
@@ -108,7 +109,7 @@ static int find_starts(struct cp_group *s, struct ts_err *err)
     return rc;
 }
 
-/* ---- models computed at once ---- */
+/* ---- models computed at the same time ---- */
 
 static void count(void *ctx, uint64_t nnz)
 {
@@ -123,7 +124,7 @@ static void close_engine(struct cp_group *s)
     s->open = 0;
 }
 
-/* Opens an engine for as many models at once as all ranks have memory for. */
+/* Opens an engine for as many models at the same time as all ranks (processes) have memory for. */
 static int open_alike(struct cp_group *s, struct ts_engine_conf *ec, struct ts_err *err)
 {
     int rc;
@@ -145,7 +146,7 @@ static int open_alike(struct cp_group *s, struct ts_engine_conf *ec, struct ts_e
     }
 }
 
-/* Opens an engine for as many of the n models as can be computed at once. */
+/* Opens an engine for as many of the n models as can be computed at the same time. */
 static int open_engine(void *ctx, const uint32_t *ranks, uint32_t n, uint32_t *room,
                        struct ts_err *err)
 {
@@ -179,8 +180,8 @@ static void take_lead(void *ctx, uint32_t k, uint32_t at_once)
     ts_run_lead(&s->one[k].run, at_once);
 }
 
-/* Returns the same result on all ranks. Keeps the message of this rank if it adds to the common
- * one how to resume. */
+/* Returns the same result on all ranks (processes). The message of this rank is kept if it adds how
+ * to resume to the common message. */
 static int end_alike(int rc, struct ts_err *err)
 {
     const struct ts_err own = *err;
@@ -190,8 +191,8 @@ static int end_alike(int rc, struct ts_err *err)
     return all;
 }
 
-/* Ends model k. The ranks agree on its result here, because next they exchange rows of other
- * models and no failures. */
+/* Ends model k. The ranks (processes) agree on its result here, because next they exchange rows of
+ * other models and no failures. */
 static int end_one(void *ctx, uint32_t k, int rc, struct ts_err *err)
 {
     struct cp_group *s = ctx;
@@ -235,7 +236,7 @@ static int run_all(struct cp_group *s, struct ts_err *err)
     return rc;
 }
 
-/* ---- all models ---- */
+/* ---- the run of all models ---- */
 
 /* Computes the checksum of a dense tensor, a hash of its cells, which the files of the run contain
  * from the beginning. */
@@ -246,7 +247,7 @@ static int find_checksum(const struct cp_group *s, struct ts_err *err)
     return rc == 0 ? ts_dense_scan_alone(s->tensor, threads, &tool_stop, err) : rc;
 }
 
-/* Checks everything that can fail before the models are computed. */
+/* Checks everything that can fail, before the models are computed. */
 static int check(const struct cp_group *s, struct ts_err *err)
 {
     const struct cp_args *args = s->args;

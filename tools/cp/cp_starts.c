@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds the files that the models of a run start from. */
+/* Finds the files with the starting factors of the models of a run. */
 #include "tools/cp/cp_starts.h"
 
 #include <errno.h>
@@ -44,7 +44,7 @@ int cp_starts_model(const struct cp_args *args, struct ts_model **ret, struct ts
     return ts_model_open(args->init, ret, err);
 }
 
-/* ---- starts that are written beside the result ---- */
+/* ---- starting factors that are written beside the result ---- */
 
 static int open_again(void *ctx, const struct ts_resume *from, struct ts_model **ret,
                       struct ts_err *err)
@@ -106,7 +106,7 @@ int cp_starts_written(const struct cp_args *args, const struct ts_tensor *t, int
     return ts_run_start_find(&conf, ret, saves, err);
 }
 
-/* ---- starts of several models ---- */
+/* ---- starting factors of several models ---- */
 
 /* Whether --init names a directory of several models. */
 static int is_several(const struct cp_args *args)
@@ -138,8 +138,8 @@ static int find_named(const struct cp_args *args, const struct ts_models_row *ro
     return out_of_memory(err);
 }
 
-/* Assigns the file to the first model that has its rank; with folds, to all models of that rank,
- * which share one seed. */
+/* Assigns the file with starting factors to the first model that has its rank; with folds, to all
+ * models of that rank, which share one seed. */
 static int find_only(const struct cp_args *args, const struct ts_models_table *models, char **start,
                      struct ts_err *err)
 {
@@ -237,7 +237,7 @@ int cp_starts_check(const struct cp_args *args, const struct ts_tensor *t, struc
     char **start = NULL;
     int rc;
     if (args->from != NULL || args->models_from != NULL)
-        return 0; /* a resumed run checked them at its beginning */
+        return 0; /* a resumed run checked the starting factors when it began */
     if (tstream_cp_models(args) == 1)
         return check_one(args, t, tstream_cp_init_is_file(args), args->rank, err);
     rc = args->folds > 0 ? ts_models_table_new_folds(args->ranks.at, args->ranks.n, args->folds,

@@ -25,7 +25,7 @@ struct cp_start_files {
 void cp_starts_open(const struct cp_args *args, struct cp_start_files *ret);
 void cp_starts_close(struct cp_start_files *f);
 
-/* Opens the model to start from. Each call reads it from its beginning. */
+/* Opens the model whose factors the run starts from. Each call reads it from its beginning. */
 int cp_starts_model(const struct cp_args *args, struct ts_model **ret, struct ts_err *err);
 
 /* Starting factors that the run reads twice, because --save-init writes them. */

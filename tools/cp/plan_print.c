@@ -11,7 +11,7 @@ static uint64_t host_bytes(const struct run_plan *p)
     return p->run.host_bytes + p->program_bytes + p->library_bytes;
 }
 
-/* Names what the passes over the modes compute. */
+/* Returns what the passes over the modes compute, in words. */
 static const char *passes_name(const struct run_plan *p)
 {
     const struct ts_spec *c = &p->args->spec;
@@ -29,21 +29,22 @@ double plan_sum(const double *x, uint32_t n)
     return s;
 }
 
-/* Returns the seconds of one model. */
+/* Returns the seconds that one model takes. */
 static double model_seconds(const struct run_plan *p)
 {
     return p->pace.first_s + (p->args->iters - 1) * p->pace.sweep_s;
 }
 
-/* Returns the seconds of all models, as if each had the largest rank and read the tensor again. */
+/* Returns the seconds that all models take, as if each had the largest rank and read the tensor
+ * again. */
 static double run_seconds(const struct run_plan *p)
 {
     return tstream_cp_models(p->args) * model_seconds(p);
 }
 
-/* ---- the table ---- */
+/* ---- the printed table ---- */
 
-/* Returns the memory of all processes of a machine, as if each needed as much as this one. */
+/* Returns the memory of all processes on a machine, as if each needed as much as this one. */
 static uint64_t machine_bytes(const struct run_plan *p)
 {
     const uint32_t n = p->ranks.n > 0 ? p->ranks.per_host : 1;
@@ -213,7 +214,8 @@ static void json_memory(struct tool_json *j, const struct run_plan *p)
     tool_json_u64(j, "free_bytes", p->memory.free_bytes);
     tool_json_u64(j, "factor_bytes", p->memory.factor_bytes);
     tool_json_u64(j, "other_bytes", p->memory.other_bytes - p->memory.rest_bytes);
-    tool_json_u64(j, "near_1_bytes", p->memory.rest_bytes); /* not part of the total memory */
+    /* memory that is used only when the fit is close to 1; not part of the total */
+    tool_json_u64(j, "near_1_bytes", p->memory.rest_bytes);
     tool_json_u64(j, "resident_shard_bytes", p->run.resident_bytes);
     tool_json_u64(j, "slot_bytes", p->run.n_slots * p->run.slot_bytes);
     tool_json_u64(j, "decoded_bytes", p->memory.spare_bytes);

@@ -19,25 +19,27 @@ struct run_plan {
     const char *path;
     char *out;
     const char *backend;
-    int dense; /* whether the tensor is dense: slabs of cells in place of shards */
+    int dense; /* 1: the tensor is dense, so slabs of cells take the place of shards */
     /* at_once: number of models computed at once, for which memory is planned */
     uint32_t threads, at_once;
 
     struct ts_engine_memory memory;
     uint64_t program_bytes, library_bytes;
     struct ts_dry_run run;
-    double result_bytes, free_disk_bytes; /* bytes; -1: unknown */
-    uint64_t state_bytes;                 /* size of one state of the run on disk */
-    uint32_t n_states;                    /* most states that exist at the same time */
+    /* bytes of the result, and free bytes of its disk; -1: unknown */
+    double result_bytes, free_disk_bytes;
+    uint64_t state_bytes; /* size of one state of the run on disk */
+    uint32_t n_states;    /* most states that exist at the same time */
 
     double disk_per_s, measured_s, sample_share;
     struct tstream_pace pace;
 
-    /* division of the work among several processes; n is 0 for one process */
+    /* how the work is divided among several processes; ranks.n is 0 for one process */
     struct plan_ranks ranks;
     struct ts_comm comm;     /* communicator of the process whose memory and time are planned */
     uint64_t exchange_bytes; /* bytes that this process receives in a sweep */
-    /* seconds of the exchange; exposed: the part during which nothing computes */
+    /* exchange_s: seconds of the exchange; exposed_s: seconds of it during which nothing
+     * computes */
     double exchange_s, exposed_s;
 };
 

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Groups of rows of a mode. One process updates each group and exchanges its sums. */
+/* number of groups of rows of a mode; one process updates each group and exchanges its sums */
 #define GROUPS 64u
-/* parts of a GPU's range of shards: rows of one are sent while the next is computed */
+/* parts of a GPU's range of shards: the rows of one part are sent while the next is computed */
 #define PARTS 6
 
-/* Divides a mode among processes on CPU cores. cut has room for n + 1 numbers. */
+/* Divides the work of a mode among processes on CPU cores. cut has room for n + 1 numbers. */
 static void divide_mode(const struct ts_tensor *t, uint32_t m, uint64_t *cut, struct plan_ranks *p)
 {
     const struct ts_mode *mode = &t->mode[m];
@@ -25,8 +25,8 @@ static void divide_mode(const struct ts_tensor *t, uint32_t m, uint64_t *cut, st
     }
 }
 
-/* Divides a mode among the GPUs of all processes. The time that one process measured with its GPUs
- * is the time of a share of 1 / n_gpus. */
+/* Divides the work of a mode among the GPUs of all processes. The time that one process measured
+ * with its GPUs is the time of a share of 1 / n_gpus. */
 static void divide_among_gpus(const struct ts_tensor *t, uint32_t m, uint64_t *first,
                               struct plan_ranks *p)
 {
@@ -47,7 +47,7 @@ static void divide_among_gpus(const struct ts_tensor *t, uint32_t m, uint64_t *f
     }
 }
 
-/* Returns the memory for the shards of process r. */
+/* Returns the bytes of memory that the shards of process r take. */
 static uint64_t shard_bytes(const struct ts_tensor *t, uint32_t r, uint64_t *first,
                             const struct plan_ranks *p)
 {

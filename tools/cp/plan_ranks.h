@@ -31,13 +31,13 @@ struct plan_ranks {
     uint64_t shared_bytes;
 };
 
-/* Computes the shares. per_host 0 counts as 1. */
+/* Computes the processes' shares of the work. per_host 0 counts as 1. */
 int plan_ranks_new(const struct ts_tensor *t, uint32_t n, uint32_t per_host, uint32_t n_gpus,
                    struct plan_ranks *ret, struct ts_err *err);
 
-/* Computes the exchange. row_bytes: bytes of a row of a factor when sent, including padding. If
- * processes of a machine share shared_bytes of factors, the machine receives each row once, and
- * only from other machines. */
+/* Computes the bytes that processes exchange. row_bytes: bytes of a row of a factor when sent,
+ * including padding. If processes of a machine share shared_bytes of factors, the machine receives
+ * each row once, and only from other machines. */
 void plan_ranks_rows(const struct ts_tensor *t, uint32_t rank, uint64_t row_bytes,
                      uint64_t shared_bytes, struct plan_ranks *p);
 

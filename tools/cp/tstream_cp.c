@@ -25,7 +25,7 @@
 #include "tools/cp/cp_starts.h"
 #include "tools/cp/tstream_times.h"
 
-/* Texts that tables of other commands use as well. */
+/* Texts of options that tables of other commands use as well. */
 #define LOSS_NAMES ts_loss_names
 #define HELP_LOSS  ts_loss_help
 
@@ -118,7 +118,8 @@ static uint64_t mix_option(uint64_t sum, const char *name, const struct cp_args 
     return sum;
 }
 
-/* Checks that all ranks have the same tensor and options, so that all ranks begin or none. */
+/* Checks that all ranks (processes) have the same tensor and options, so that all of them begin or
+ * none. */
 int tstream_cp_same_ranks(const struct cp_args *args, const struct ts_tensor *t, int rc,
                           struct ts_err *err)
 {
@@ -144,8 +145,8 @@ int tstream_cp_same_ranks(const struct cp_args *args, const struct ts_tensor *t,
     return rc;
 }
 
-/* Ends all ranks alike if rank 0 fails to write the common result, or is stopped while it
- * writes. */
+/* Makes all ranks (processes) end alike if rank 0 fails to write the common result, or is stopped
+ * while it writes. */
 static int end_together(struct cp_report *r, int rc, struct ts_err *err)
 {
     struct ts_err all;
@@ -174,15 +175,15 @@ static int owns_factors(void)
     return own != NULL && strcmp(own, "1") == 0;
 }
 
-/* Whether ranks of a machine may share one copy of the factors. Updates by get_rows and put_rows,
- * which every rank makes, need a copy for each rank. */
+/* Whether ranks (processes) on a machine may share one copy of the factors. Row updates by get_rows
+ * and put_rows, which every rank makes, need a copy for each rank. */
 int tstream_cp_may_share(const struct cp_args *args)
 {
     return !owns_factors() && !args->accelerate && !tstream_cp_init_is_nvecs(args) &&
            !args->spec.best && tstream_cp_models(args) == 1;
 }
 
-/* Returns which ranks receive rows: TSTREAM_ROWS_TO in the environment. */
+/* Returns which ranks (processes) receive rows of factors: TSTREAM_ROWS_TO in the environment. */
 static enum ts_rows_to rows_to(void)
 {
     const char *to = getenv("TSTREAM_ROWS_TO");
@@ -191,9 +192,9 @@ static enum ts_rows_to rows_to(void)
     return to != NULL && strcmp(to, "needing") == 0 ? TS_ROWS_TO_NEEDING : TS_ROWS_STAY;
 }
 
-/* Gives ranks of a machine one copy of the factors, and sends rows only to ranks that need them.
- * Updates by get_rows and put_rows need a copy and all rows on every rank. A start of singular
- * vectors needs a copy, and all rows before the first sweep. */
+/* Gives ranks (processes) on a machine one copy of the factors, and sends rows only to ranks that
+ * need them. Row updates by get_rows and put_rows need a copy and all rows on every rank. A start
+ * of singular vectors needs a copy, and all rows before the first sweep. */
 static int spread_factors(const struct cp_args *args, const struct ts_engine *e, struct ts_err *err)
 {
     struct ts_spread how = { .skipped = ts_spec_skipped(&args->spec, e->tensor->order) };
@@ -327,7 +328,7 @@ static int run_models(const struct ts_cmd *cmd, const struct cp_args *args, cons
                                        : run_one(cmd, args, path, err);
 }
 
-/* Runs as one of several ranks: all compute, rank 0 writes. */
+/* Runs as one of several ranks (processes): all compute, rank 0 writes. */
 static int run_rank(const struct ts_cmd *cmd, const struct cp_args *args, const char *path,
                     struct ts_err *err)
 {
@@ -388,15 +389,15 @@ static void close_resume(struct resumed *r)
     ts_models_run_close(&r->several);
 }
 
-/* Returns the options of a resumed run. *file: the name of their file. */
+/* Returns the options of a resumed run. *file: the name of the file that has them. */
 static const struct ts_state *recorded(const struct cp_args *args, const char **file)
 {
     *file = args->models_from != NULL ? args->models_from->path : ts_state_path(args->from->file);
     return args->models_from != NULL ? &args->models_from->options : ts_state_get(args->from->file);
 }
 
-/* NaN cells are known only after all cells were read, as a run does first. A run that fails
- * because of them begins again with --observed. */
+/* Runs the command, again with --observed if a dense tensor has NaN cells. These are known only
+ * after all cells were read, as a run does first. */
 static int work_observed(const struct ts_cmd *cmd, const void *parsed, const char *path,
                          struct ts_err *err)
 {

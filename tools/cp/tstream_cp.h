@@ -17,13 +17,14 @@ struct cp_args {
     struct array_opts array;
 
     /* Members that tstream_cp_command derives from the options. */
-    uint32_t rank; /* rank of the model; with several models the largest */
-    /* fraction of nonzeros held out, and where the range of their hashes begins; from hold_out */
+    uint32_t rank; /* rank of the model; with several models the largest rank */
+    /* held_share: fraction of nonzeros held out; held_from: where the range of their hashes
+     * begins */
     double held_share, held_from;
-    int poisson;         /* whether `loss` is poisson */
-    struct ts_spec spec; /* constraints of the run and each mode */
-    uint32_t n_named;    /* the highest mode that an option names */
-    /* whether the user typed --save-init; not set by the resumed run's own option */
+    int poisson;         /* 1: `loss` is poisson */
+    struct ts_spec spec; /* constraints of the whole run and of each mode */
+    uint32_t n_named;    /* the highest mode number, from 1, that an option names */
+    /* 1: the user typed --save-init; the option of a resumed run does not count */
     int start_asked;
     const char *takes_observed; /* why --observed is implied; NULL: it is not */
     /* checksum of the tensor opened for takes_observed; 0: none was opened */
@@ -46,7 +47,7 @@ enum { TSTREAM_ROWS_AUTO, TSTREAM_ROWS_ALL, TSTREAM_ROWS_USED }; /* values of --
 #define TSTREAM_POISSON_TOL 1e-4 /* default of --tol for --loss poisson */
 #define TSTREAM_DESCENT_TOL 1e-4
 
-/* Return the number of models of each rank, and of all models. */
+/* Return the number of models that are computed for each rank, and of all models. */
 static inline uint32_t tstream_cp_each(const struct cp_args *args)
 {
     return args->folds > 0 ? args->folds : args->restarts;
@@ -81,19 +82,19 @@ struct ts_tensor;
 int tstream_cp_init_is_file(const struct cp_args *args);
 int tstream_cp_init_is_nvecs(const struct cp_args *args);
 
-/* Whether ranks of a machine are to share one copy of the factors, if the backend's updates allow
- * it. */
+/* Whether processes on a machine are to share one copy of the factors, if the backend's updates
+ * allow it. */
 int tstream_cp_may_share(const struct cp_args *args);
 
-/* Whether only rows of used slices are written. */
+/* Whether the result has only rows of used slices. */
 int tstream_cp_used_rows(const struct cp_args *args, const struct ts_tensor *t);
 
 /* Checks that the opened tensor is the one that the options were checked with. */
 int tstream_cp_same_tensor(const struct cp_args *args, const struct ts_tensor *t,
                            struct ts_err *err);
 
-/* Checks that all ranks have the same program, tensor and options; returns the same result on all
- * ranks. rc: result of the steps before. A single process returns rc. */
+/* Checks that all ranks (processes) have the same program, tensor and options; returns the same
+ * result on all ranks. rc: result of the steps before. A single process returns rc. */
 int tstream_cp_same_ranks(const struct cp_args *args, const struct ts_tensor *t, int rc,
                           struct ts_err *err);
 
@@ -105,7 +106,8 @@ extern const unsigned char tstream_cp_section[];
 #define TSTREAM_CP_OLD   "out"
 extern const struct ts_opt_alias tstream_cp_aliases[];
 
-/* Whether the option in a member of "options" in run.json is on or given, and not the default. */
+/* Whether the option in a member of "options" in run.json is on or given, and is not the
+ * default. */
 struct ts_json_value;
 int tstream_cp_chosen(const struct ts_json_value *option);
 

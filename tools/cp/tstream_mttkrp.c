@@ -57,12 +57,12 @@ static const struct ts_opt mttkrp_opts[] = {
     { 0 },
 };
 
-/* ---- the simple loop ---- */
+/* ---- the simple loop, which computes the MTTKRP for comparison ---- */
 
 struct obvious {
     const struct ts_tensor *tensor;
     uint32_t mode, rank;
-    double *factor[TS_MAX_ORDER]; /* n_rows x rank each; factor[mode] is the product */
+    double *factor[TS_MAX_ORDER]; /* n_rows x rank each: the factors; factor[mode] is the product */
     /* n_rows x rank: sums of the magnitudes of the product's terms, relative to which errors are
      * measured */
     double *size;
@@ -217,7 +217,7 @@ static int check(const struct ts_engine *e, const struct mttkrp_args *args, stru
     return 0;
 }
 
-/* ---- timing ---- */
+/* ---- timing of the products ---- */
 
 static void print_rep(const struct ts_engine *e, const struct mttkrp_args *args, uint32_t rep,
                       uint64_t ns, const struct ts_backend_times *times, uint64_t bytes_read)
@@ -297,7 +297,7 @@ static int time_reps(const struct ts_cmd *cmd, const struct ts_engine *e,
     return rc;
 }
 
-/* Collects the rows of the product from all ranks on every rank. */
+/* Sends the rows of the product from all ranks (processes) to every rank. */
 static int collect_rows(const struct ts_engine *e, const struct mttkrp_args *args,
                         struct ts_err *err)
 {

@@ -25,7 +25,7 @@
 #define SECONDS      1.5
 #define MOST_RANKS   4096u
 
-/* ---- memory and disk ---- */
+/* ---- memory and disk space ---- */
 
 /* Adds the time of products that modes share. In a sample, all shared products fit in memory. If a
  * GPU keeps only those of a part of the tensor's rows, later modes compute the other products
@@ -121,7 +121,7 @@ static int count_disk(const struct ts_engine *e, struct run_plan *p, struct ts_e
     return rc;
 }
 
-/* ---- measuring ---- */
+/* ---- measuring on a sample of the tensor ---- */
 
 static uint64_t sample_bytes(const struct run_plan *p)
 {
@@ -215,8 +215,8 @@ static int is_skipped(const struct run_plan *p, const struct ts_tensor *t, uint3
     return (ts_spec_skipped(&p->args->spec, t->order) >> m & 1) != 0;
 }
 
-/* Converts the time of one process to that of one of several processes, which must wait for the
- * part of the exchange that is not hidden. */
+/* Converts the time that one process takes to the time of each of several processes, which must
+ * wait for the part of the exchange that is not hidden. */
 static void divide(struct run_plan *p, const struct ts_tensor *t)
 {
     struct tstream_pace *pace = &p->pace;

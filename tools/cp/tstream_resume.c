@@ -14,7 +14,7 @@ static const struct ts_opt *find_option(const struct ts_cmd *cmd, const char *na
     return NULL;
 }
 
-/* ---- options ---- */
+/* ---- options of the resumed run ---- */
 
 /* Returns whether an option may change. With several models, which must all be computed alike,
  * only the interval of states may. value: NULL if the run has no such value, as runs of earlier
@@ -111,7 +111,7 @@ int tstream_resume_record(const struct ts_cmd *cmd, const void *args, int severa
     return 0;
 }
 
-/* ---- how to resume ---- */
+/* ---- messages that say how to resume ---- */
 
 const char *tstream_resume_quote(const char *dir)
 {

@@ -10,7 +10,7 @@
 #include "api/tools.h"
 #include "tools/common/tool.h"
 
-/* ---- the sample ---- */
+/* ---- the sample of shards ---- */
 
 void tstream_sample_free(struct tstream_sample *s)
 {
@@ -103,9 +103,10 @@ int tstream_sample_new(const struct ts_tensor *t, uint64_t bytes, struct tstream
     return 0;
 }
 
-/* ---- sweeps ---- */
+/* ---- measured sweeps ---- */
 
-/* The first sweep reads shards, the second keeps decoded blocks; later sweeps are alike. */
+/* The first WARM_UP sweeps are not counted if more follow: the first reads shards, the second keeps
+ * decoded blocks; later sweeps are alike. */
 enum { MOST_SWEEPS = 32, WARM_UP = 2 };
 
 struct pace {
@@ -262,7 +263,7 @@ int tstream_sample_pace(const struct ts_engine_conf *conf, const struct tstream_
     return rc;
 }
 
-/* ---- the disk ---- */
+/* ---- the speed of the disk ---- */
 
 enum { READ_BUFFERS = 32 };
 #define READ_BYTES (UINT64_C(1) << 20)

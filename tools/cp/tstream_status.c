@@ -16,8 +16,9 @@
 #include "tools/tstream.h"
 #include "tools/tstream_operand.h"
 
-#define PARTIAL       ".partial"
-#define STALE_SECONDS 60 /* a status is written every second; an older one is stale */
+#define PARTIAL ".partial"
+/* age of a status that is stale: a running process writes it every second */
+#define STALE_SECONDS 60
 
 struct status_args {
     int json, quiet;
@@ -36,14 +37,14 @@ static const struct ts_opt status_opts[] = {
 struct look {
     const char *out;               /* name of the result: X.cp */
     struct ts_json_doc doc;        /* the status, or run.json */
-    struct ts_models_table models; /* table of several finished models */
-    int there;                     /* whether a run, or a remainder of one, exists */
-    int written;                   /* whether it has a status */
-    int recorded;                  /* whether the result has run.json */
-    int held;                      /* whether a process holds its lock */
+    struct ts_models_table models; /* the table of several finished models */
+    int there;                     /* 1: a run, or a remainder of one, exists */
+    int written;                   /* 1: the run has a status (status.json) */
+    int recorded;                  /* 1: the result has run.json */
+    int held;                      /* 1: a process holds the lock of the run */
     long pid;
-    int resumable; /* whether a state exists */
-    int here;      /* whether the status is of this host */
+    int resumable; /* 1: a state exists, from which the run can be resumed */
+    int here;      /* 1: a process on this host wrote the status */
     double age;    /* seconds since the status was written */
 };
 
@@ -134,7 +135,7 @@ static const char *state_of(const struct look *l)
     return l->written && !l->here ? "lost" : "died";
 }
 
-/* ---- text ---- */
+/* ---- text for the terminal ---- */
 
 static const char *ago(char *buf, double seconds)
 {

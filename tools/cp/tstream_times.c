@@ -87,7 +87,7 @@ void tstream_times_json(struct tool_json *j, const struct ts_backend_times *t)
     tool_json_close(j);
 }
 
-/* Returns to which ranks rows went; NULL: no rows were sent. */
+/* Returns, as text, to which ranks (processes) rows of factors were sent; NULL: none were sent. */
 static const char *name_of(enum ts_rows_to to)
 {
     static const char *const name[] = { NULL, "all", "needing" };
@@ -135,7 +135,8 @@ static struct tool_column column[N_COLUMNS] = {
     [TO] = { .name = "to", .width = 7, .left = 1 },
 };
 
-/* The last two columns are for several ranks, with names such as "10:CPU". */
+/* Returns the columns of the table that fit. The last two are for several ranks (processes), with
+ * names such as "10:CPU". */
 static uint32_t fit_columns(void)
 {
     column[ON].width = tool_ranks_count() > 10 ? 7 : 5;
@@ -143,7 +144,7 @@ static uint32_t fit_columns(void)
     return tool_table_fit(column, N_COLUMNS, tool_columns());
 }
 
-/* two digits after the point, because a mode may take only milliseconds */
+/* prints milliseconds with two digits after the point, because a mode may take only a few */
 static void put_ms(char *buf, uint64_t ns)
 {
     snprintf(buf, TS_NUM_CHARS, "%.2f", (double)ns * 1e-6);
@@ -154,9 +155,9 @@ void tstream_times_head(void)
     tool_table_head(column, N_COLUMNS, fit_columns());
 }
 
-/* Prints a line of the table of times. With several ranks, "1:0" is GPU 0 of rank 1, and "1:CPU"
- * its CPU cores. first: the first line of the mode, which also shows the figures of the whole
- * mode. */
+/* Prints a line of the table of times. With several ranks (processes), "1:0" is GPU 0 of rank 1,
+ * and "1:CPU" its CPU cores. first: the first line of the mode, which also shows the figures of the
+ * whole mode. */
 static void print_device(uint32_t mode, const struct ts_backend_times *t,
                          const struct ts_device_times *d, int first, uint32_t shown)
 {

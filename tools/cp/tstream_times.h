@@ -38,10 +38,12 @@ double tstream_times_imbalance(const struct ts_backend_times *t);
 /* Adds the member "devices":[{"gpu":0,...}] to the open object; for the CPU "gpu" is null. */
 void tstream_times_json(struct tool_json *j, const struct ts_backend_times *t);
 
-/* Adds "rows_to" and "row_bytes": the ranks that received the rows of the mode. */
+/* Adds the members "rows_to", which processes received the rows of the mode, and "row_bytes", how
+ * many bytes that were. */
 void tstream_times_rows_json(struct tool_json *j, const struct ts_backend_times *t);
 
-/* Print column names, and a line for each device, on standard output. */
+/* Print the column names of the table of times, and a line of it for each device, on standard
+ * output. */
 void tstream_times_head(void);
 void tstream_times_print(uint32_t mode, const struct ts_backend_times *t);
 

@@ -258,12 +258,12 @@ static int put_index(const struct cell_lines *l, uint32_t thread, uint32_t mode,
     return 0;
 }
 
-/* Positions where the fields of modes begin in a line. */
+/* Positions in a line of text where the fields of the modes begin. */
 struct fields {
     size_t at[TS_MAX_ORDER + 1];
 };
 
-/* Copies the field of the previous line, which has the same index. */
+/* Copies the field of a mode from the previous line, whose cell has the same index in this mode. */
 static int repeat_index(const struct fields *before, uint32_t mode, struct cell_text *to,
                         struct ts_err *err)
 {
@@ -309,7 +309,7 @@ static int put_line(const struct cell_lines *l, uint32_t thread, const uint64_t 
 int cell_lines_put(const struct cell_lines *l, uint32_t thread, uint64_t n, const uint64_t *index,
                    const double *const number[], struct cell_text *to, struct ts_err *err)
 {
-    struct fields fields[2]; /* fields of the last two lines, used in turn */
+    struct fields fields[2]; /* fields of the last two lines of text, used in turn */
     int rc = 0;
     if (l->format == CELL_NPY)
         return put_rows(l, n, index, number, to, err);

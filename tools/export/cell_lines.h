@@ -17,19 +17,21 @@
 #include "tools/export/cell_table.h"
 
 enum cell_format { CELL_TNS, CELL_CSV, CELL_TSV, CELL_NPY };
-#define CELL_FORMATS "tns|csv|tsv|npy" /* values of an option, in the order of the enum */
+/* values of an option that chooses a format, in the order of the enum */
+#define CELL_FORMATS "tns|csv|tsv|npy"
 
-#define CELL_NUMBERS 5u /* most numbers of a cell */
+/* most numbers (such as value, model, residual) that a cell has besides its indices */
+#define CELL_NUMBERS 5u
 
 struct cell_lines {
-    uint32_t order, first_mode; /* number of modes, and the first of them */
+    uint32_t order, first_mode; /* number of modes that are written, and the first of them */
     enum cell_format format;
-    uint32_t base; /* first index shown: 0 or 1 */
+    uint32_t base; /* number of the first index in the text: 0 or 1 */
     /* indices and labels of the tensor, or NULL; csv, tsv and terminals show labels */
     struct ts_row_names *names;
     const struct cell_table *table; /* labels without a tensor; used if names is NULL; or NULL */
     uint32_t n_numbers;
-    int narrow; /* 1: the first number is a float32 */
+    int narrow; /* 1: the first number of each cell is a float32 */
     int bare;   /* 1, for npy: indices are left out */
     int screen; /* tns on a terminal: column names, labels, alignment, numbers of 6 digits */
 };

@@ -10,7 +10,7 @@
 
 #define MOST_FIELDS (TS_MAX_ORDER + 2)
 
-/* ---- names ---- */
+/* ---- names of indices ---- */
 
 /* Hashes a name. In a field with doubled quotes, two quotes count as one. */
 static uint64_t hash_of(const char *at, const char *end, int doubled)
@@ -138,7 +138,7 @@ static int find_name(const struct cell_table *c, uint32_t mode, const struct ts_
     return found;
 }
 
-/* ---- lines ---- */
+/* ---- lines of the table ---- */
 
 /* Splits the line at *p into fields, of which it keeps `most`, and moves *p past it. *n is the
  * number of fields, 0 for a blank line. */

@@ -10,7 +10,7 @@
 #include "tools/export/export_text.h"
 #include "tools/common/tool.h"
 
-#define PIECE 512u /* number of cells that are converted together */
+#define PIECE 512u /* number of cells whose text is made at a time */
 
 int export_dense_count(const struct export_dense *e, uint64_t *known, struct ts_err *err)
 {

@@ -11,7 +11,7 @@
 #include "tools/common/tool.h"
 
 #define LINE_GUESS 64u /* assumed bytes of a line: a piece has as many lines as fill a buffer */
-#define PACK_BYTES (UINT64_C(300) << 10) /* zlib's memory for each thread */
+#define PACK_BYTES (UINT64_C(300) << 10) /* memory that zlib takes for each thread */
 
 /* The buffers of one thread. */
 struct scratch {
@@ -35,7 +35,8 @@ struct piece {
     uint64_t n_rec;
 
     uint64_t nnz;
-    uint32_t p; /* position in the thread's current block, and the end of that block */
+    /* p: position in the block that the thread converts; p_end: the end of that block */
+    uint32_t p;
     uint32_t p_end;
 };
 
@@ -47,7 +48,7 @@ struct job {
     uint32_t piece_nnz; /* nonzeros of a piece, a whole number of blocks */
     struct scratch *scratch;
     struct tool_progress progress;
-    int giving;    /* whether lines are being written; 0: so far only the header was */
+    int giving;    /* 1: lines are being written; 0: so far only the header was */
     uint64_t done; /* nonzeros written */
     int rc;        /* code of the first failure */
     struct ts_err err;
@@ -70,7 +71,7 @@ static int failed(const struct job *e)
     return rc != 0;
 }
 
-/* ------------------------------------------------------------------ text of a piece */
+/* ------------------------------------------------------------------ text of a piece of nonzeros */
 
 /* Puts the next block of a piece into s->block and sets p_end; p_end is 0 if no block is left. */
 static int next_block(const struct job *e, struct scratch *s, struct piece *p, struct ts_err *err)
@@ -165,7 +166,7 @@ static void write_pieces(struct job *e, uint64_t n, piece_fn *piece_at, const vo
     }
 }
 
-/* ------------------------------------------------------------------ stored order */
+/* ------------------------------------------------------------------ nonzeros in stored order */
 
 /* Consecutive shards, which e->scratch[0..n) hold. */
 struct batch {
@@ -225,7 +226,7 @@ static void export_stored(struct job *e)
     }
 }
 
-/* ------------------------------------------------------------------ sorted order */
+/* ------------------------------------------------------------------ nonzeros in sorted order */
 
 struct records {
     const struct ts_record_layout *layout;
@@ -284,7 +285,7 @@ static void export_sorted(struct job *e)
         note_failure(e, rc, &err);
 }
 
-/* ------------------------------------------------------------------ */
+/* ------------------------------------------------------------------ public functions */
 
 uint64_t export_pieces_bytes(const struct ts_tensor *t, int sorted, int gzip, uint32_t threads,
                              uint64_t text_bytes)

@@ -23,18 +23,18 @@
 struct export_pieces {
     const struct ts_tensor *tensor;
     uint32_t mode;            /* the mode whose copy is read */
-    int sorted;               /* whether nonzeros are sorted (ts_reorder) */
+    int sorted;               /* 1: nonzeros are sorted (ts_reorder) */
     uint8_t by[TS_MAX_ORDER]; /* modes by which to sort, the most significant first */
     struct export_rows rows;  /* must be open */
     struct export_sink *sink; /* must be open */
     const char *tmp;          /* directory for temporary files */
 
     uint32_t threads;
-    size_t text_bytes;   /* bytes of text of each thread, without the longest line */
-    uint64_t sort_bytes; /* memory of sorting */
+    size_t text_bytes;   /* bytes of the text buffer of each thread, without the longest line */
+    uint64_t sort_bytes; /* bytes of memory for sorting */
 };
 
-/* Returns the memory of `threads` threads, without memory for names and sorting. */
+/* Returns the bytes of memory for `threads` threads, without memory for names and sorting. */
 uint64_t export_pieces_bytes(const struct ts_tensor *t, int sorted, int gzip, uint32_t threads,
                              uint64_t text_bytes);
 

@@ -19,7 +19,7 @@ struct export_rows {
     const struct ts_tensor *tensor;
     char separator;
     int quoted;    /* fields are as in RFC 4180, with labels in place of indices if they exist */
-    uint32_t base; /* first index written: 0 or 1 */
+    uint32_t base; /* number of the first index in the text: 0 or 1 */
     struct ts_row_names *names;
     struct export_value *value; /* texts of the values, if there are few different ones */
     size_t line_bytes;          /* most bytes of a line without its labels */

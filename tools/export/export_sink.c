@@ -15,8 +15,8 @@
 #include "tools/common/tool.h"
 #include "tools/common/tool_term.h"
 
-/* For 95 MB of text on one core: level 6 makes 34.1 MB in 5.3 s, level 4 35.0 MB in 1.7 s, level 1
- * 38.2 MB in 1.1 s. */
+/* Compression level of zlib. For 95 MB of text on one core, level 6 makes 34.1 MB in 5.3 s, level 4
+ * 35.0 MB in 1.7 s, level 1 38.2 MB in 1.1 s. */
 #define LEVEL 4
 
 const char *export_sink_name(const struct export_sink *s)

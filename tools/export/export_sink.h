@@ -23,7 +23,7 @@ struct ts_cmd;
 
 struct export_sink {
     int fd;
-    int gzip;                    /* whether the name ends in .gz */
+    int gzip;                    /* 1: the output is compressed, because its name ends in .gz */
     struct ts_atomic_file *file; /* NULL: standard output */
     uint64_t written;
 };
@@ -40,7 +40,8 @@ int export_sink_is_screen(const char *path, int is_lines);
  * numbers separated by blanks. */
 void export_sink_note_table(const struct ts_cmd *cmd, const char *path, int is_table);
 
-const char *export_sink_name(const struct export_sink *s); /* for messages */
+/* returns the name of the output, for messages */
+const char *export_sink_name(const struct export_sink *s);
 
 /* Renames the file to its final name. warn->code is not 0 if a later step failed. */
 int export_sink_commit(struct export_sink *s, struct ts_err *warn, struct ts_err *err);

@@ -16,7 +16,7 @@
 
 struct export_text {
     struct export_sink *sink;
-    FILE *to; /* the current piece; NULL: none */
+    FILE *to; /* the piece of text that is being made; NULL: none */
     char *piece, *packed;
     size_t bytes, room;
 };
@@ -24,7 +24,7 @@ struct export_text {
 int export_text_open(struct export_text *t, struct ts_err *err); /* begins the first piece */
 int export_text_flush(struct export_text *t,
                       struct ts_err *err);   /* writes the piece and begins another */
-int export_text_full(struct export_text *t); /* whether the piece has a MiB or more */
+int export_text_full(struct export_text *t); /* whether the current piece has a MiB or more */
 
 /* If rc is 0, writes the text that is not written yet. Frees the stream. Returns rc, or the failure
  * of that write. */

@@ -49,7 +49,7 @@ static int keep(struct ordered_out *o, uint64_t piece, const char *bytes, size_t
     return rc;
 }
 
-/* Copies the pieces that were finished early and are now next in order. */
+/* Copies the pieces that are next in order from the temporary file, where they were early. */
 static int copy_early(struct ordered_out *o, struct ts_err *err)
 {
     int rc = 0;

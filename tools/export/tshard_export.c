@@ -25,7 +25,8 @@
 enum { FORMAT_TNS, FORMAT_SPTENSOR, FORMAT_CSV, FORMAT_TSV };
 enum { BASE_OF_TENSOR, BASE_0, BASE_1 };
 
-#define MOST_TEXT  (UINT64_C(1) << 20) /* most bytes of a thread's buffer, without one line */
+/* most bytes of a thread's text buffer, without the longest line */
+#define MOST_TEXT  (UINT64_C(1) << 20)
 #define LEAST_TEXT (UINT64_C(1) << 17)
 
 struct export_args {
@@ -120,7 +121,7 @@ static int write_columns(struct export *e, struct ts_err *err)
     return write_text(e, text, (size_t)(at - text), err);
 }
 
-/* ------------------------------------------------------------------ memory */
+/* ------------------------------------------------------------------ memory of the threads */
 
 static uint64_t least_bytes(const struct export *e, uint32_t threads, uint64_t text,
                             struct ts_row_names_conf *names)
@@ -175,7 +176,7 @@ static int divide_memory(struct export *e, struct ts_row_names_conf *names, stru
     return 0;
 }
 
-/* ------------------------------------------------------------------ */
+/* ------------------------------------------------------------------ the command */
 
 /* Returns the directory for temporary files, malloc'ed: that of the result, unless the result is a
  * device. */
@@ -217,7 +218,7 @@ static int open_all(struct export *e, const char *tmp, struct ts_err *err)
     return rc;
 }
 
-/* Writes the text before the nnz lines. */
+/* Writes the text before the lines of nonzeros, whose number is nnz. */
 static int write_head(struct export *e, uint64_t nnz, struct ts_err *err)
 {
     if (e->args->format == FORMAT_SPTENSOR)
@@ -270,7 +271,7 @@ static int export_all(struct export *e, struct ts_err *err)
     return rc;
 }
 
-/* Parses modes: "3,1" gives 2, 0, and then the remaining modes. */
+/* Parses the modes by which nonzeros are sorted: "3,1" gives 2, 0, and then the remaining modes. */
 static int parse_sort(const struct ts_tensor *t, const char *text, uint8_t by[], struct ts_err *err)
 {
     const struct tool_modes modes = tool_modes_of(t);

@@ -46,7 +46,7 @@ struct table {
     struct tool_progress progress;
 };
 
-/* ---- labels ---- */
+/* ---- labels of indices ---- */
 
 static void close_labels(struct table *t)
 {
@@ -84,7 +84,7 @@ static int label_of(struct table *t, uint64_t index, char **ret, struct ts_err *
     return *ret != NULL ? 0 : ts_fail(err, TS_ENOMEM, "out of memory for names");
 }
 
-/* ---- lines ---- */
+/* ---- lines of the table ---- */
 
 static void put_value(struct table *t, double x)
 {

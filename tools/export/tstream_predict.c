@@ -55,13 +55,14 @@ static const struct ts_opt predict_opts[] = {
 
 /* A piece of the input text, with the buffers for its cells and its output. */
 struct piece {
-    char *text; /* PIECE_BYTES + padding */
+    char *text; /* text of the piece: PIECE_BYTES and padding */
     struct ts_text_piece in;
     struct ts_batch batch;
-    double *value, *model, *residual; /* as many entries as the batch has room for */
-    double *weight; /* weights of the cells, with as many entries; 1 for lines without a weight */
+    /* for each cell of `batch`: value, model value and residual */
+    double *value, *model, *residual;
+    double *weight; /* for each cell of `batch`: its weight; 1 for lines without a weight */
     struct cell_text out;
-    uint64_t unseen; /* number of cells with an index whose row is zeros */
+    uint64_t unseen; /* number of cells with an index whose row in the model is all zeros */
     uint64_t line;   /* line of a failure, counted in this piece; 0: the failure has no line */
     int rc;
     struct ts_err err;
@@ -77,17 +78,17 @@ struct predict {
     struct cell_table table; /* parser, if the file with the cells is a table */
     struct cell_lines lines;
     struct export_sink sink;
-    int writes; /* whether the values of cells are written */
+    int writes; /* 1: lines with the cells and their values are written */
     uint32_t threads;
     struct piece *piece; /* one for each thread */
-    int begun;           /* whether the first line was read, so that rules.no_value is set */
+    int begun;           /* 1: the first line of the text was read, so that rules.no_value is set */
     uint64_t n_lines, n_cells, n_unseen, start_ns;
-    int weighted;                        /* whether a weight follows each value */
+    int weighted;                        /* 1: in each line, a weight follows the value */
     double squares, magnitudes, weights; /* sums over cells, in the order of the text */
     struct tool_progress progress;
 };
 
-/* ---- one piece ---- */
+/* ---- one piece of the text ---- */
 
 static int is_blank(char c)
 {
@@ -209,7 +210,7 @@ static int end_piece(struct predict *p, struct piece *w, struct ts_err *err)
     return p->writes ? export_sink_write(&p->sink, w->out.at, w->out.n, err) : 0;
 }
 
-/* ---- all pieces ---- */
+/* ---- all pieces of the text ---- */
 
 /* Finds out from the first line that is not empty whether lines have values and weights. */
 static int begin(struct predict *p, const struct piece *w, struct ts_err *err)
@@ -227,7 +228,7 @@ static int begin(struct predict *p, const struct piece *w, struct ts_err *err)
     for (uint32_t m = 0; m < order; m++)
         mode_name[m] = model_view_mode_name(&p->view, m);
     if (is_table && n > 0 && cell_table_is_head(&p->table, line, order, mode_name))
-        /* the header also says how many columns there are */
+        /* blanks the header, which also says how many columns there are */
         memset(line, ' ', strcspn(line, "\n"));
     p->begun = n > 0 || w->in.bytes == 0;
     p->weighted = n == order + 2; /* as tshard export writes cells with weights */
@@ -313,7 +314,7 @@ static int count_cells(const struct predict *p, struct ts_err *err)
     return rc;
 }
 
-/* ---- opening ---- */
+/* ---- opening the files ---- */
 
 static int open_pieces(struct predict *p, struct ts_err *err)
 {
@@ -434,7 +435,7 @@ static int open_all(struct predict *p, struct ts_err *err)
     return rc == 0 ? export_sink_open(p->args->out, p->args->force, "--output", &p->sink, err) : rc;
 }
 
-/* ---- the report ---- */
+/* ---- the printed report ---- */
 
 static double mean(const struct predict *p, double sum)
 {

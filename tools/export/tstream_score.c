@@ -88,8 +88,8 @@ struct scoring {
     struct ts_kruskal *model;
     uint32_t threads;
     uint64_t name_bytes;
-    int wanted; /* whether lines of cells or slices are written by any process */
-    int writes; /* whether this process writes the lines */
+    int wanted; /* 1: some process writes lines of cells or slices */
+    int writes; /* 1: this process writes the lines */
     struct cell_lines lines;
     struct export_sink sink;
     struct ordered_out order;
@@ -108,7 +108,7 @@ static void count_done(void *ctx, uint64_t nnz)
     tool_progress_update(&s->progress, atomic_fetch_add(&s->done_nnz, nnz) + nnz);
 }
 
-/* ---- lines ---- */
+/* ---- lines of cells ---- */
 
 static int pack(const struct scoring *s, struct cell_text *t, struct ts_err *err)
 {
@@ -153,7 +153,7 @@ static int put_cells(void *ctx, uint32_t thread, const struct ts_cells *c, struc
     return rc;
 }
 
-/* Writes the lines in the buffer of the first thread, and empties the buffer. */
+/* Writes the lines that are in the text buffer of the first thread, and empties the buffer. */
 static int write_text(struct scoring *s, struct ts_err *err)
 {
     struct cell_text *t = &s->pen[0].text;
@@ -231,7 +231,7 @@ static int put_slices(struct scoring *s, struct ts_err *err)
     return rc == 0 ? write_text(s, err) : rc;
 }
 
-/* ---- opening ---- */
+/* ---- opening the tensor, the model and the output ---- */
 
 static const char *tmp_dir(void)
 {
@@ -302,7 +302,7 @@ static void close_all(struct scoring *s)
     model_view_close(&s->view);
 }
 
-/* ---- the pass ---- */
+/* ---- the pass over the tensor ---- */
 
 static int compute(struct scoring *s, const struct ts_engine *e, struct ts_err *err)
 {
@@ -339,7 +339,7 @@ static int compute(struct scoring *s, const struct ts_engine *e, struct ts_err *
     return 0;
 }
 
-/* Checks that all ranks have the same options and the same model. */
+/* Checks that all ranks (processes) have the same options and the same model. */
 static int same_ranks(const struct scoring *s, int rc, struct ts_err *err)
 {
     const struct score_args *args = s->args;
@@ -412,7 +412,7 @@ static int open_and_compute(struct scoring *s, struct ts_err *err)
     return rc;
 }
 
-/* ---- the report ---- */
+/* ---- the printed report ---- */
 
 static void print_words(const struct scoring *s)
 {

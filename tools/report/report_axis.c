@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* names that are read; a mode with more names is not taken for a sequence */
+/* most names that are read; a mode with more names is not taken for a sequence */
 #define MOST_NAMES 20000
 #define MARGIN     0.22 /* fraction of the axis at each end that has no ticks */
 
-/* ---- values ---- */
+/* ---- values of names ---- */
 
 static int number_of(const char *name, double *ret)
 {
@@ -82,7 +82,7 @@ static int look_ascending(char *const *name, uint64_t n)
     return 1;
 }
 
-/* ---- names ---- */
+/* ---- reading names ---- */
 
 static void free_names(char **name, uint64_t n)
 {

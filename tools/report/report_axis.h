@@ -25,12 +25,12 @@ enum report_order {
 
 struct report_axis {
     enum report_order order;
-    int is_numeric;     /* whether values can be printed as numbers; dates cannot */
-    double *at;         /* value of each index; NULL: the index itself */
+    int is_numeric;     /* 1: values can be printed as numbers; dates cannot */
+    double *at;         /* for each index, the value of its name; NULL: the index itself */
     double first, last; /* least and largest value */
     /* number of equidistant places at which all values are different, if that is possible */
     uint64_t places;
-    char *least, *most; /* names of the ends of the axis, or NULL */
+    char *least, *most; /* names of the indices at both ends of the axis, or NULL */
 };
 
 /* Makes the axis of a mode with `dim` indices. */

@@ -17,9 +17,9 @@
 #define LEAST  1e-17 /* smallest value on a logarithmic axis; smaller ones are rounding */
 
 struct chart {
-    double *y; /* n points of each series, one series after the other; NaN: no point */
+    double *y; /* n points of each series of the chart, one series after the other; NaN: no point */
     uint32_t n, series;
-    int bars, log; /* log: a logarithmic axis */
+    int bars, log; /* bars: the values are drawn as bars; log: the axis is logarithmic */
 };
 
 struct scale {
@@ -208,10 +208,10 @@ void report_draw_log(FILE *to, const struct ts_json_value *objects)
     free(c.y);
 }
 
-/* ---- a matrix ---- */
+/* ---- the drawing of a matrix ---- */
 
 #define LEVELS 10
-#define FEW    9u /* most rows of a matrix that counts as small */
+#define FEW    9u /* most rows of a matrix that is drawn as a small one */
 
 /* Draws all squares of a level as one path. */
 static void put_level(FILE *to, const double *x, uint32_t n, int level, int negative)
@@ -260,7 +260,7 @@ void report_draw_matrix(FILE *to, const struct ts_json_value *rows)
     free(x);
 }
 
-/* ---- curves ---- */
+/* ---- curves of ranges ---- */
 
 #define CURVE_WIDTH  1000
 #define CURVE_HEIGHT 250

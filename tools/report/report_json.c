@@ -16,7 +16,7 @@
 #define MOST_SWEEPS 400u /* most points of a curve with a point for each sweep */
 #define MOST_TICKS  4u
 
-/* ---- members of run.json ---- */
+/* ---- numbers and texts from run.json ---- */
 
 static void copy_text(struct tool_json *j, const struct ts_json_value *from, const char *key)
 {
@@ -227,7 +227,7 @@ static void put_modes(struct tool_json *j, const struct report_parts *p)
     tool_json_close(j);
 }
 
-/* ---- components ---- */
+/* ---- the components ---- */
 
 /* Writes the name of an end of a chart's line: the label of the index there, or else the index. */
 static void put_end(struct tool_json *j, const char *key, const char *label, double value)
@@ -319,7 +319,7 @@ static int has_negative(const struct report_scan *s)
     return 0;
 }
 
-/* ---- figures ---- */
+/* ---- figures of the model ---- */
 
 static void put_numbers(struct tool_json *j, const char *key, const double *x, uint32_t n)
 {

@@ -25,12 +25,13 @@ char *report_models_of(const char *path)
     return NULL;
 }
 
-/* ---- recommended rank ---- */
+/* ---- the recommended rank ---- */
 
 /* least mean score at which the models of a rank count as having the same components */
 #define SAME_FACTORS 0.9
-#define CONSISTENT   50.0 /* least core consistency, in percent */
-#define OF_BEST_FIT  0.95 /* a rank with this fraction of the best fit is high enough */
+/* least core consistency, in percent, of a rank that can be recommended */
+#define CONSISTENT  50.0
+#define OF_BEST_FIT 0.95 /* a rank with this fraction of the best fit is high enough */
 
 /* Returns the smallest rank whose cross-validation error is within one standard error of the
  * least. */
@@ -118,7 +119,7 @@ void report_models_put(struct tool_json *j, const struct ts_models_table *m)
     tool_json_close(j);
 }
 
-/* ---- the table ---- */
+/* ---- the table of models ---- */
 
 int report_models_find(const struct ts_model *model, struct ts_models_table *ret,
                        struct ts_err *err)

@@ -13,10 +13,10 @@ struct scan {
     const struct model_view *view;
     struct report_mode *mode;
     uint32_t components;
-    double *x;          /* the current row, for the components shown */
+    double *x;          /* the current row of the factor, for the components shown */
     double *before;     /* the row before it */
-    double *sum, *sum2; /* sums of the entries, and of their squares */
-    double steps;       /* sum of squared differences to the row before */
+    double *sum, *sum2; /* for each component: sum of the entries, and of their squares */
+    double steps;       /* sum of the squared differences of each row to the row before */
     int out_of_range;
 };
 
@@ -72,7 +72,7 @@ static int scan_rows(void *ctx, uint64_t first, uint64_t n, const uint64_t *inde
     return 0;
 }
 
-/* ---- sequences ---- */
+/* ---- whether a mode is a sequence ---- */
 
 static double von_neumann(const struct scan *s)
 {
@@ -119,7 +119,7 @@ static int is_line(const struct scan *s, const struct report_conf *conf, uint32_
            ALIKE;
 }
 
-/* ---- scan of a mode ---- */
+/* ---- reading the rows of a mode ---- */
 
 /* Returns the largest index of a row. Without a tensor, it may exceed the number of rows. */
 static uint64_t largest_index(const struct model_view *v, uint32_t mode, struct ts_err *err)

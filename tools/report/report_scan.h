@@ -30,7 +30,7 @@ struct report_conf {
     uint32_t components; /* number of components shown, the heaviest ones */
     uint32_t n_top;      /* number of strongest indices of each component */
     uint32_t n_points;   /* most points of a line */
-    /* bit m: mode m is drawn as a line; unless lines_given, the scan chooses these modes */
+    /* bit m: mode m is drawn as a line; without lines_given, the scan chooses these modes */
     uint32_t lines;
     int lines_given;
 };
@@ -42,7 +42,8 @@ struct report_mode {
     double *gram;             /* components x components */
     struct ts_strongest *top; /* a list for each component */
     uint32_t n_points;
-    float *low, *high;       /* components x n_points */
+    /* components x n_points: the smallest and largest entry of each range of indices */
+    float *low, *high;
     struct report_axis axis; /* axis on which the points are drawn */
 };
 

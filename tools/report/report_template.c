@@ -11,8 +11,8 @@
 
 #define MOST_DEPTH 16
 #define TAG_CHARS  80
-#define NAME_CHARS 40 /* most characters of a name in a list */
-#define END_CHARS  20 /* most characters of a name at the end of a line */
+#define NAME_CHARS 40 /* most characters of a name that is shown in a list */
+#define END_CHARS  20 /* most characters of a name that is shown at the end of an axis */
 
 struct filler {
     FILE *to;
@@ -23,7 +23,7 @@ struct filler {
 
 static const struct ts_json_value is_true = { .kind = TS_JSON_BOOL, .text = "true", .number = 1 };
 
-/* ---- text ---- */
+/* ---- text of values ---- */
 
 /* Whether a character is a control character, changes the direction of text, or is not allowed in
  * XML. */
@@ -65,7 +65,7 @@ static void put_text(FILE *to, const char *text, uint32_t most)
     }
 }
 
-/* ---- words ---- */
+/* ---- the words of tags ---- */
 
 static const char *text_of(const struct ts_json_value *v)
 {
@@ -140,7 +140,7 @@ static const struct {
     { "curve", report_draw_curve },   /* a curve, from an object with arrays low and high */
 };
 
-/* ---- tags ---- */
+/* ---- tags and sections ---- */
 
 /* Returns the value of a path in the current context; NULL: none. */
 static const struct ts_json_value *find(const struct filler *f, const char *path)

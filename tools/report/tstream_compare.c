@@ -38,18 +38,20 @@ static const struct ts_opt compare_opts[] = {
 struct compared {
     const struct compare_args *args;
     const char *a, *b; /* the operands, as the user named them */
-    uint32_t skip;     /* bit m: mode m is left out */
+    uint32_t skip;     /* bit m: mode m is left out of the comparison */
     int skip_wrong;    /* 1: the value of --skip is wrong for these models */
     /* numbers of the skipped modes, from 1, in the order of --skip */
     uint32_t n_skipped, skipped[TS_MAX_ORDER];
     char *name[TS_MAX_ORDER]; /* names of modes, from A, else from B; or NULL */
     struct ts_match match;
-    struct ts_match_pair *pair; /* the pairs, by args->match and args->no_weights */
+    /* the matched pairs of components, by args->match and args->no_weights */
+    struct ts_match_pair *pair;
     uint32_t n;
-    double score[2][2]; /* score by enum ts_match_how, and without (0) or with (1) weights */
+    /* score of the match, by enum ts_match_how, and without (0) or with (1) weights */
+    double score[2][2];
 };
 
-/* ---- text ---- */
+/* ---- the printed tables ---- */
 
 /* most columns of a mode's name; a longer name is replaced by the mode's number */
 #define MOST_NAME 12
@@ -62,7 +64,7 @@ static double cosine(const struct compared *c, const struct ts_match_pair *p, ui
     return m->cosine[((size_t)mode * m->rank_a + p->a) * m->rank_b + p->b];
 }
 
-/* Prints a table of the columns `shown`. */
+/* Prints a table of pairs with the columns whose bits are set in `shown`. */
 static void print_columns(const struct compared *c, const struct tool_column *column,
                           uint32_t shown)
 {
@@ -86,7 +88,8 @@ static void print_columns(const struct compared *c, const struct tool_column *co
     }
 }
 
-/* Prints the pairs. Modes that do not fit in the terminal's width follow in further tables. */
+/* Prints the pairs of components. Modes that do not fit in the terminal's width follow in further
+ * tables. */
 static void print_pairs(const struct compared *c)
 {
     struct tool_column column[MODES + TS_MAX_ORDER] = {

@@ -65,7 +65,7 @@ struct outcome {
     const char *cells; /* which known cells the fit is over; NULL: it is over all cells */
     struct ts_exact_fit fit;
     uint64_t bytes_read, ns;
-    struct ts_core core; /* with --diagnose */
+    struct ts_core core; /* the core consistency, with --diagnose */
 };
 
 static void print_core(const struct ts_core *core)
@@ -209,7 +209,7 @@ static int plan(struct ts_engine_conf *ec, const struct ts_model *model, int dia
     return rc;
 }
 
-/* Checks that all ranks have the same model. */
+/* Checks that all ranks (processes) have the same model. */
 static int same_ranks(const struct fit_args *args, const struct ts_model *model,
                       const struct ts_tensor *t, int rc, struct ts_err *err)
 {

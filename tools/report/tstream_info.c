@@ -18,7 +18,7 @@
 #include "tools/tstream.h"
 #include "tools/tstream_operand.h"
 
-#define INDENT 9 /* columns for the names before the values */
+#define INDENT 9 /* columns that the names before the values take */
 #define FIRST  3 /* number of first and last sweeps shown, if there are many */
 #define LAST   17
 
@@ -40,12 +40,12 @@ struct info {
     struct ts_model *model;          /* NULL: no factors exist */
     struct ts_json_doc doc;          /* contents of run.json */
     const struct ts_json_value *run; /* NULL: run.json does not exist */
-    unsigned formats;                /* bit i: files in format_name[i] exist */
+    unsigned formats;                /* bit i: files in the format format_name[i] exist */
 };
 
 static const char *const format_name[] = { "ktensor", "npy", "splatt" };
 
-/* ---- words ---- */
+/* ---- words in lines ---- */
 
 static void put_count(struct tool_words *l, double x, const char *unit)
 {
@@ -55,7 +55,7 @@ static void put_count(struct tool_words *l, double x, const char *unit)
     tool_words_put(l, text);
 }
 
-/* ---- the record ---- */
+/* ---- the record of the run (run.json) ---- */
 
 static void print_shape(struct tool_words *l, const struct ts_json_value *shape)
 {
@@ -285,7 +285,7 @@ static void print_sweeps(const struct ts_json_value *sweeps)
     }
 }
 
-/* ---- factors ---- */
+/* ---- the files of factors ---- */
 
 static int find_formats(struct info *f, struct ts_err *err)
 {

@@ -36,18 +36,21 @@ static const struct ts_opt top_opts[] = {
     { 0 },
 };
 
-#define VALUE_COLUMNS 9                   /* columns of a value */
-#define BESIDE_NAME   (VALUE_COLUMNS + 4) /* a value, with two blanks on each side of it */
-#define LEAST_NAME    13                  /* 12 characters, and an ellipsis */
-#define MOST_NAME     40
+#define VALUE_COLUMNS 9 /* characters that a value takes in the text */
+/* characters of a value, with two blanks on each side of it */
+#define BESIDE_NAME (VALUE_COLUMNS + 4)
+#define LEAST_NAME  13 /* least characters of a name: 12, and an ellipsis */
+#define MOST_NAME   40
 
 struct top {
     const struct top_args *args;
     struct model_view view;
     uint32_t components, first, last; /* number of components; first and last mode shown */
-    struct ts_strongest *list;        /* strongest indices by mode and component (list_of) */
-    int columns;                      /* columns of the terminal */
-    int width[TS_MAX_ORDER];          /* columns of the names of each mode in the text */
+    /* the strongest indices, for each mode and component (list_of) */
+    struct ts_strongest *list;
+    int columns; /* width of the terminal in characters */
+    /* for each mode: characters that its names take in the text */
+    int width[TS_MAX_ORDER];
 };
 
 static struct ts_strongest *list_of(const struct top *t, uint32_t mode, uint32_t component)
@@ -95,7 +98,7 @@ static int scan_mode(struct top *t, uint32_t mode, struct ts_err *err)
                    : rc;
 }
 
-/* ---- text ---- */
+/* ---- the printed text ---- */
 
 static const char *name_of(const struct top *t, const struct ts_strong *s, char number[32])
 {
