@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sorts the components by weight and chooses their signs. Rows are converted as they are read. */
+/* Puts a decomposition into canonical form (canonical.h): sorts the components by weight and
+ * chooses their signs. Rows are converted as they are read. */
 #include "model/canonical.h"
 
 #include <math.h>
@@ -34,8 +35,8 @@ static void sort_weights(struct ts_canonical *c, const double *weight)
     }
 }
 
-/* Sets the signs of a mode: for each column, the sign of its entry of largest magnitude. raw:
- * memory for `chunk` rows; most: for one row. */
+/* Sets the signs of a mode in *c: for each column, the sign of its entry of largest magnitude. raw:
+ * memory for `chunk` rows; most: memory for one row. */
 static int find_signs(const struct ts_factors *f, struct ts_canonical *c, uint32_t mode,
                       uint64_t chunk, double *raw, double *most, struct ts_err *err)
 {
@@ -63,7 +64,8 @@ static int find_signs(const struct ts_factors *f, struct ts_canonical *c, uint32
 }
 
 /* Makes the entry of largest magnitude of each column positive, by flipping signs in pairs of
- * modes. If an odd number of a component's entries is negative, the last one stays negative. */
+ * modes. If a component has an odd number of such entries that are negative, the last one stays
+ * negative. */
 static int fix_signs(const struct ts_factors *f, const double *norm, struct ts_canonical *c,
                      struct ts_err *err)
 {
@@ -153,7 +155,7 @@ void ts_canonical_rows(const struct ts_canonical *c, uint32_t mode, uint64_t n, 
     const double *scale = c->scale + (size_t)mode * rank;
     const int narrow = precision == TS_FLOAT32;
     for (uint64_t i = 0; i < n; i++)
-        for (uint32_t r = 0; r < rank; r++) { /* adding 0 removes negative zeros */
+        for (uint32_t r = 0; r < rank; r++) { /* adding 0 turns negative zeros into positive ones */
             const double x = raw[i * rank + c->from[r]] * scale[r] + 0.0;
             rows[i * rank + r] = narrow ? (float)x : x;
         }

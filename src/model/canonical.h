@@ -35,9 +35,9 @@ struct ts_factors {
 
 struct ts_canonical {
     uint32_t rank;
-    uint32_t *from; /* rank: column c is column from[c] of the factors */
+    uint32_t *from; /* rank: column c of the canonical form is column from[c] of the factors */
     double *weight; /* rank weights, in descending order */
-    double *scale;  /* order x rank: multiplier of the entries of column c */
+    double *scale;  /* order x rank: number by which the entries of column c are multiplied */
 };
 
 /* Describes the factors of a tensor that a backend holds. */

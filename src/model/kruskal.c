@@ -28,7 +28,7 @@ static size_t number_bytes(const struct ts_kruskal *k)
     return k->precision == TS_FLOAT32 ? sizeof(float) : sizeof(double);
 }
 
-/* Makes a decomposition with shape and weights, but without factors. */
+/* Makes a decomposition with sizes and weights, but without factors. */
 static int new_empty(uint32_t order, uint32_t rank, enum ts_precision precision,
                      const uint64_t dim[], const uint64_t n_rows[], struct ts_kruskal **ret,
                      struct ts_err *err)
@@ -86,8 +86,8 @@ void ts_kruskal_free(struct ts_kruskal *k)
     free(k);
 }
 
-/* Stores n rows of float64 as rows row .. row + n - 1. A float32 model's numbers are exact in
- * float32. */
+/* Stores n rows of float64 as rows row .. row + n - 1 of the decomposition. If it is float32, these
+ * numbers are exact in float32. */
 static void store(struct ts_kruskal *k, uint32_t mode, uint64_t row, uint64_t n, const double *rows)
 {
     const size_t at = row * k->rank, count = n * k->rank;
@@ -155,8 +155,8 @@ int ts_kruskal_take(const struct ts_tensor *t, const struct ts_factors *f,
     return rc;
 }
 
-/* Sets the size of a mode whose rows have indices: from the names of the model, or else from the
- * last index. */
+/* Sets the size of a mode whose rows have a list of indices: from the names of the model, or else
+ * from the last index. */
 static int size_of_indices(struct ts_kruskal *k, const struct ts_model *m, uint32_t mode,
                            struct ts_err *err)
 {
@@ -171,8 +171,8 @@ static int size_of_indices(struct ts_kruskal *k, const struct ts_model *m, uint3
                          least);
 }
 
-/* Reads the rows of a mode. rows: memory for a chunk. A large .npy file is mapped after its numbers
- * were checked. */
+/* Reads the rows of a mode from a model. rows: memory for a chunk of rows. A large .npy file is
+ * mapped after its numbers were checked. */
 static int read_mode(struct ts_kruskal *k, struct ts_model *m, uint32_t mode, double *rows,
                      const volatile sig_atomic_t *stop, struct ts_err *err)
 {
@@ -270,7 +270,7 @@ void ts_kruskal_rows(const struct ts_kruskal *k, uint32_t mode, uint64_t first, 
                               rows + (index[row] - first) * k->rank, NULL);
 }
 
-/* ---- the decomposition as a struct ts_model ---- */
+/* ---- reading the decomposition as a struct ts_model ---- */
 
 struct from_memory {
     const struct ts_kruskal *kruskal;
@@ -315,7 +315,7 @@ int ts_kruskal_model(const struct ts_kruskal *k, int every, struct ts_model **re
     return rc;
 }
 
-/* Writes the history of the run, a JSON object from the caller. */
+/* Writes the history of the model's run, a JSON object from the caller, to a file of the result. */
 static int add_history(struct ts_model_out *out, const char *object, struct ts_err *err)
 {
     size_t n;

@@ -22,16 +22,17 @@ struct ts_kruskal {
     uint32_t order, rank;
     enum ts_precision precision;
     uint64_t dim[TS_MAX_ORDER];    /* number of indices of the mode */
-    uint64_t n_rows[TS_MAX_ORDER]; /* number of rows that are held */
+    uint64_t n_rows[TS_MAX_ORDER]; /* number of rows of the factor that are held */
     uint64_t *index[TS_MAX_ORDER]; /* index of each held row, ascending; NULL: row i is index i */
     double *weight;
     void *factor[TS_MAX_ORDER];
-    size_t bytes[TS_MAX_ORDER];            /* bytes of the factor */
-    struct ts_model_map map[TS_MAX_ORDER]; /* memory not NULL: the factor is in this mapped file */
-    struct ts_model_names *names;          /* names and labels; NULL: there are none */
+    size_t bytes[TS_MAX_ORDER]; /* bytes of the factor */
+    /* its member `memory` is not NULL if the factor is in this mapped file */
+    struct ts_model_map map[TS_MAX_ORDER];
+    struct ts_model_names *names; /* names and labels; NULL: there are none */
 };
 
-/* Makes a model of zeros, without indices. */
+/* Makes a model of zeros, in which no mode has a list of indices. */
 int ts_kruskal_new(uint32_t order, uint32_t rank, enum ts_precision precision, const uint64_t dim[],
                    const uint64_t n_rows[], struct ts_kruskal **ret, struct ts_err *err);
 void ts_kruskal_free(struct ts_kruskal *k); /* NULL is fine */
@@ -56,7 +57,8 @@ int ts_kruskal_held(void *kruskal, uint32_t mode, uint64_t row, uint64_t n, doub
 void ts_kruskal_rows(const struct ts_kruskal *k, uint32_t mode, uint64_t first, uint64_t n,
                      double *rows);
 
-/* Returns the first held row whose index is `index` or more, or n_rows if there is none. */
+/* Returns the number of the first held row whose index is `index` or more, or n_rows if there is
+ * none. */
 uint64_t ts_kruskal_find(const struct ts_kruskal *k, uint32_t mode, uint64_t index);
 
 /* Wraps the decomposition as a model that can be read once, like one from a file. The kruskal must
@@ -70,12 +72,12 @@ struct ts_kruskal_files {
     unsigned formats;                /* sum of ts_model_format */
     int used_rows, no_labels, force; /* as in model_write.h */
     const char *history; /* JSON object for TS_MODEL_HISTORY (model_files.h); NULL: no such file */
-    uint32_t threads;    /* 0: all */
+    uint32_t threads;    /* threads that format text; 0: all CPUs */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop */
 };
 
-/* Writes files like those of `tstream cp`. warn->code is not 0 if something failed after they were
- * in place. */
+/* Writes the decomposition as files like those of `tstream cp`. warn->code is not 0 if something
+ * failed after they were in place. */
 int ts_kruskal_write(const struct ts_kruskal *k, const char *dir,
                      const struct ts_kruskal_files *files, struct ts_err *warn, struct ts_err *err);
 

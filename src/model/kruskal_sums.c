@@ -9,9 +9,12 @@
 
 #include "base/stop.h"
 
-#define CHUNK_BYTES (UINT64_C(1) << 20) /* bytes of float64 rows in a chunk */
-#define LONE_ADDS   65536               /* a loop of fewer additions runs on one thread */
-#define GROUP       8u                  /* columns that one thread sums: a cache line */
+/* bytes of float64 rows that are processed at a time (a chunk) */
+#define CHUNK_BYTES (UINT64_C(1) << 20)
+/* a loop with fewer additions than this runs on one thread */
+#define LONE_ADDS 65536
+/* columns that one thread sums, whose numbers fill a cache line */
+#define GROUP 8u
 
 struct sums {
     const struct ts_kruskal *k;
@@ -19,7 +22,7 @@ struct sums {
     int threads;
     uint64_t step; /* number of rows of a chunk */
     double *chunk; /* step x rank: the rows of a chunk */
-    double *scale; /* rank: multipliers of the columns of a mode */
+    double *scale; /* rank: numbers by which the columns of a mode are multiplied */
     double *own;   /* threads x rank: the largest magnitudes that each thread has found */
 };
 
@@ -42,7 +45,8 @@ static void load_row(const struct ts_kruskal *k, uint32_t mode, uint64_t row, do
     (void)ts_kruskal_held((void *)(uintptr_t)k, mode, row, 1, to, NULL);
 }
 
-/* Processes rows row .. row + n - 1 of a mode, and adds them to the results at `to`. */
+/* Processes rows row .. row + n - 1 of a mode, and adds their part of a result to the numbers at
+ * `to`. */
 typedef void chunk_fn(struct sums *s, uint32_t mode, uint64_t row, uint64_t n, double *to);
 
 static int each_chunk(struct sums *s, uint32_t mode, chunk_fn *take, double *to, struct ts_err *err)
@@ -56,7 +60,7 @@ static int each_chunk(struct sums *s, uint32_t mode, chunk_fn *take, double *to,
     return rc;
 }
 
-/* ---- a Gram matrix ---- */
+/* ---- the Gram matrix of a mode ---- */
 
 /* largest[r] := the larger of largest[r] and the magnitudes in column r of n rows */
 static void note_largest(struct sums *s, uint32_t mode, uint64_t row, uint64_t n, double *largest)
@@ -133,7 +137,7 @@ int ts_kruskal_gram(const struct ts_kruskal *k, uint32_t mode, uint32_t threads,
     return rc;
 }
 
-/* ---- |M| ---- */
+/* ---- the norm |M| of a model M ---- */
 
 /* product := the products of weights, times the Gram matrices of all modes, elementwise. Component
  * r is scaled by 2^-shift[r]. */
@@ -159,8 +163,8 @@ static int multiply_grams(struct sums *s, double *product, double *gram, int *sh
     return rc;
 }
 
-/* Returns the largest shift of a component that is not zero. |M| is computed in units of
- * 2^shift. */
+/* Returns the largest shift of a component that is not zero. |M| is computed in units of 2 to this
+ * power. */
 static int common_shift(uint32_t rank, const double *product, const int *shift)
 {
     int ret = 0, found = 0;
@@ -201,7 +205,7 @@ int ts_kruskal_norm(const struct ts_kruskal *k, uint32_t threads, const volatile
     return rc;
 }
 
-/* ---- the sum ---- */
+/* ---- the sum of a model over all cells ---- */
 
 /* sum[r] += the sum of column r over n rows. One thread sums whole columns. */
 static void add_columns(struct sums *s, uint32_t mode, uint64_t row, uint64_t n, double *sum)

@@ -21,8 +21,9 @@
 #define HEAD_BYTES                                                                             \
     (sizeof(struct ts_disk_model_labels) + TS_MAX_ORDER * sizeof(struct ts_disk_mode_labels) + \
      NAMES_BYTES + sizeof(uint64_t))
-#define LZ4_MOST  255u /* most bytes that one byte packed by LZ4 can represent */
-#define GAP_BYTES 6u   /* bytes of a number of 40 bits, with 7 bits in each byte */
+#define LZ4_MOST 255u /* most bytes that one byte can stand for in text packed by LZ4 */
+/* most bytes of a number before a label: 40 bits, with 7 bits in each byte */
+#define GAP_BYTES 6u
 
 static int read_at(const struct ts_labels_file *f, uint64_t at, size_t n, void *ret,
                    struct ts_err *err)
@@ -45,7 +46,7 @@ static int fail_hash(const struct ts_labels_file *f, uint64_t at, uint64_t found
                    f->path, at, found, stored);
 }
 
-/* ---- opening ---- */
+/* ---- opening the file ---- */
 
 static int fail_head(const struct ts_labels_file *f, uint64_t at, const char *what,
                      struct ts_err *err)
@@ -72,8 +73,8 @@ static int check_fields(const struct ts_labels_file *f, struct ts_err *err)
     return reserved == 0 ? 0 : fail_head(f, 72, "reserved bytes are not 0", err);
 }
 
-/* Checks that each mode's chunks and table of places follow those of the mode before, from byte
- * `at` to the end of the file. */
+/* Checks that each mode's chunks and table of chunk positions follow those of the mode before, from
+ * byte `at` to the end of the file. */
 static int check_modes(const struct ts_labels_file *f, uint64_t at, struct ts_err *err)
 {
     for (uint32_t m = 0; m < f->head.order; m++) {
@@ -187,7 +188,7 @@ static int read_all(struct ts_labels_file *f, struct ts_err *err)
     return rc;
 }
 
-/* Makes an empty object that owns path. path NULL: TS_ENOMEM. */
+/* Makes an empty object that owns `path`. path NULL: fails with TS_ENOMEM. */
 static struct ts_labels_file *new_file(char *path, struct ts_err *err)
 {
     struct ts_labels_file *f = path == NULL ? NULL : calloc(1, sizeof *f);
@@ -297,7 +298,7 @@ void ts_labels_file_close(struct ts_labels_file *f)
     free(f);
 }
 
-/* ---- chunks ---- */
+/* ---- chunks of labels ---- */
 
 struct ts_labels_walk {
     const struct ts_labels_file *file;
@@ -306,7 +307,7 @@ struct ts_labels_walk {
     uint64_t chunks, labels; /* number of chunks and labels read so far */
     char *stored, *raw;
     size_t stored_room, raw_room;
-    /* unread part of the chunk in raw */
+    /* p .. end: unread part of the chunk in raw */
     const char *p, *end;
     /* at: position of the chunk in raw; index: index of the last label taken; n_left: number of
      * labels left in the chunk */
@@ -396,8 +397,8 @@ static int load(struct ts_labels_walk *w, uint64_t at, struct ts_err *err)
     return 0;
 }
 
-/* Reads the number before a label: its index minus the index of the label before it, minus 1.
- * Returns 0 if it is damaged. */
+/* Reads the number that precedes a label in its chunk: its index minus the index of the label
+ * before it, minus 1. Returns 0 if it is damaged. */
 static int get_gap(struct ts_labels_walk *w, uint64_t *ret)
 {
     *ret = 0;
@@ -514,8 +515,8 @@ static int find_chunk(struct ts_labels_walk *w, uint64_t index, int *found, stru
     return w->loaded && w->at == at && (w->index < index || w->fresh) ? 0 : load(w, at, err);
 }
 
-/* Finds the label of an index. Indices must be passed in ascending order. *text := NULL if it has
- * no label. */
+/* Finds the label of an index. Indices must be passed in ascending order. *text := NULL if the
+ * index has no label. */
 static int look(struct ts_labels_walk *w, uint64_t index, const char **text, size_t *n,
                 struct ts_err *err)
 {

@@ -25,9 +25,10 @@
 #define TS_LABELS_FILE         "labels"
 #define TS_LABELS_FILE_MAGIC   "TSLABELS"
 #define TS_LABELS_FILE_VERSION 1u
-#define TS_LABELS_PLACES       4096u               /* most entries of a table of places */
-#define TS_LABELS_CHUNK_BYTES  65536u              /* bytes of text after which a chunk is full */
-#define TS_LABELS_MOST_BYTES   (UINT64_C(1) << 30) /* most bytes of a label */
+/* most entries of a table of places (positions of chunks) */
+#define TS_LABELS_PLACES      4096u
+#define TS_LABELS_CHUNK_BYTES 65536u              /* bytes of labels after which a chunk is full */
+#define TS_LABELS_MOST_BYTES  (UINT64_C(1) << 30) /* most bytes of a label */
 
 enum {
     TS_LABELS_OF_TENSOR = 1, /* the file identifies a tensor */
@@ -39,22 +40,23 @@ enum {
 };
 #define TS_LABELS_FLAGS 31u
 
-/* The head of the file. The tables of modes, the names and a checksum follow. */
+/* The head of the file. The tables of modes, the names of the modes, and a checksum follow. */
 struct ts_disk_model_labels {
     char magic[8];
     uint32_t version, order;
     uint64_t file_bytes;
     uint32_t base, flags;
-    uint64_t nnz, checksum; /* nonzeros and checksum of the tensor; 0 if it is not identified */
-    uint64_t cell[2];       /* sum of the tensor's cells */
+    /* number of nonzeros and checksum of the tensor; 0 if it is not identified */
+    uint64_t nnz, checksum;
+    uint64_t cell[2]; /* sum of the tensor's cells */
     uint32_t segments, names_bytes;
     uint64_t reserved[7];
 };
 
-/* The labels of one mode. */
+/* The labels of one mode: where they are in the file. */
 struct ts_disk_mode_labels {
     uint64_t dim, n_labels, n_chunks;
-    uint64_t at, bytes; /* position and size of the chunks */
+    uint64_t at, bytes; /* position and size of the mode's chunks */
     uint32_t n_places, stride;
     uint64_t places_hash, reserved;
 };
@@ -69,7 +71,7 @@ struct ts_disk_label_place {
 struct ts_disk_label_chunk {
     uint64_t index; /* index of the first label */
     uint32_t n_labels, raw_bytes, stored_bytes;
-    uint32_t flags; /* 1: packed by LZ4 */
+    uint32_t flags; /* 1: the labels are packed by LZ4 */
     uint64_t hash;  /* XXH3-64 of the 24 bytes before this member, and of the stored bytes */
 };
 
@@ -88,12 +90,12 @@ struct ts_labels_file {
     char *name[TS_MAX_ORDER + 1]; /* names of modes, then of values; NULL: no name */
 };
 
-/* Opens the file in an open directory, and returns 1. Returns 0 if there is none or another kind of
- * file, or a negative ts_code. */
+/* Opens the labels file in an open directory, and returns 1. Returns 0 if there is none or another
+ * kind of file, or a negative ts_code. */
 int ts_labels_file_open(const struct ts_open_dir *dir, struct ts_labels_file **ret,
                         struct ts_err *err);
 
-/* Opens a file whose bytes are in memory. Takes over `bytes`, even if it fails. */
+/* Opens a labels file whose bytes are in memory. Takes over `bytes`, even if it fails. */
 int ts_labels_file_take(char *bytes, size_t n, struct ts_labels_file **ret, struct ts_err *err);
 void ts_labels_file_close(struct ts_labels_file *f); /* NULL is fine */
 

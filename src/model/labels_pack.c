@@ -23,7 +23,7 @@ struct pack {
     struct ts_disk_model_labels head;
     struct ts_disk_mode_labels mode[TS_MAX_ORDER];
 
-    /* table of the mode that is being written */
+    /* table of chunk positions, of the mode that is being written */
     struct ts_disk_label_place place[TS_LABELS_PLACES];
     struct ts_disk_label_chunk chunk; /* the chunk that is being filled */
     uint64_t last;                    /* index of the last label that was added */
@@ -63,7 +63,7 @@ static int make_room(char **buf, size_t *room, size_t want, const char *path, st
     return 0;
 }
 
-/* ---- the head ---- */
+/* ---- the head of the file ---- */
 
 static uint32_t names_bytes(const struct ts_model_names *names)
 {
@@ -147,7 +147,7 @@ static int cut_off(const struct pack *p, struct ts_err *err)
                : ts_fail_errno(err, TS_EIO, "%s: cannot be written", p->path);
 }
 
-/* ---- chunks ---- */
+/* ---- chunks of labels ---- */
 
 /* Records where chunk number d->n_chunks begins, if the table has an entry for it: each has one
  * whose number is a multiple of d->stride. */
@@ -155,7 +155,7 @@ static void note_place(struct pack *p, struct ts_disk_mode_labels *d, uint64_t i
 {
     if (d->n_chunks % d->stride != 0)
         return;
-    /* from now on, the table has every second chunk of those before */
+    /* if the table is full, it keeps every second of its chunks */
     if (d->n_places == TS_LABELS_PLACES) {
         d->n_places /= 2;
         d->stride *= 2;
@@ -216,7 +216,7 @@ static int add(struct pack *p, struct ts_disk_mode_labels *d, uint64_t index, co
     return c->raw_bytes >= TS_LABELS_CHUNK_BYTES ? flush(p, d, err) : 0;
 }
 
-/* ---- a mode ---- */
+/* ---- the labels of a mode ---- */
 
 /* The rows of a mode that are written. */
 struct rows {
@@ -239,7 +239,8 @@ static int has_row(struct rows *r, uint64_t index, struct ts_err *err)
     return r->there > 0 && r->index == index;
 }
 
-/* Adds all labels of a mode. *source := 1 if reading labels failed, and not writing. */
+/* Adds all labels of a mode. *source := 1 if reading labels failed; 0 otherwise, also if writing
+ * them failed. */
 static int add_labels(struct pack *p, struct ts_disk_mode_labels *d, struct ts_names_walk *w,
                       struct rows *r, int *source, struct ts_err *err)
 {

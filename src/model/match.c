@@ -13,8 +13,9 @@
 #include "base/stop.h"
 
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* bytes of rows of one model that are read at a time */
-#define LONE_ADDS   65536               /* a loop of fewer additions runs on one thread */
-#define NO_INDEX    UINT64_MAX
+/* a loop with fewer additions than this runs on one thread */
+#define LONE_ADDS 65536
+#define NO_INDEX  UINT64_MAX
 /* limit of scaled numbers: products of two, and their sums, stay in the range of float64 */
 #define MOST_SCALED 0x1p300
 
@@ -27,7 +28,8 @@ struct side {
     uint64_t next;   /* number of the next row of the mode */
     uint64_t held;   /* number of rows at the end of `rows` that were not compared yet */
     double *rows;
-    /* scaled rows for the indices of the rows of either model, zeros for indices without a row */
+    /* scaled rows for the indices of either model, zeros for indices that have no row in this
+     * one */
     double *paired;
     double *square; /* rank: sums of squares of the scaled columns */
     double *scale;  /* rank: powers of two that scale columns to about 1; 0: only zeros so far */
@@ -69,7 +71,7 @@ static int next_row(struct side *s, uint32_t mode, uint64_t step, const double *
     return 0;
 }
 
-/* A power of two that scales x, which is not 0, to [0.5, 1), or as near as possible. */
+/* Returns a power of two that scales x, which is not 0, to [0.5, 1), or as near as possible. */
 static double scale_for(double x)
 {
     int exponent;
@@ -77,8 +79,8 @@ static double scale_for(double x)
     return ldexp(1, exponent < -1000 ? 1000 : -exponent);
 }
 
-/* Changes the scale of column r of a side: multiplies the column in the n paired rows so far, and
- * its sums of products. */
+/* Changes the scale of column r of one model: multiplies the column in the n paired rows so far,
+ * and its sums of products. */
 static void scale_again(struct match *m, struct side *s, uint32_t mode, uint32_t r, uint64_t n,
                         double scale)
 {
@@ -93,9 +95,9 @@ static void scale_again(struct match *m, struct side *s, uint32_t mode, uint32_t
     s->scale[r] = scale;
 }
 
-/* Sets row n of a side to `row` with scaled columns. The first entry of a column that is not zero
- * determines its scale, which brings this entry to [0.5, 1). A later entry that is much too large
- * changes the scale. */
+/* Sets paired row n of one model to `row` with scaled columns. The first entry of a column that is
+ * not zero determines its scale, which brings this entry to [0.5, 1). A later entry that is much
+ * too large changes the scale. */
 static void take_row(struct match *m, struct side *s, uint32_t mode, uint64_t n, const double *row)
 {
     double *to = s->paired + n * s->rank;
@@ -108,7 +110,7 @@ static void take_row(struct match *m, struct side *s, uint32_t mode, uint64_t n,
     }
 }
 
-/* Sets row n of both sides to their rows for the next index of either side. */
+/* Sets paired row n of both models to their rows for the next index that either has. */
 static int pair_row(struct match *m, uint32_t mode, uint64_t n, struct ts_err *err)
 {
     struct side *side[2] = { &m->a, &m->b };
@@ -129,7 +131,7 @@ static int pair_row(struct match *m, uint32_t mode, uint64_t n, struct ts_err *e
     return 0;
 }
 
-/* ---- sums ---- */
+/* ---- sums of products of columns ---- */
 
 static void add_squares(struct side *s, uint64_t n)
 {
@@ -156,7 +158,8 @@ static void add_cross(const struct match *m, uint64_t n, double *cross)
     }
 }
 
-/* Multiplies the weights by the column norms of the mode, which replace the squares in `square`. */
+/* Multiplies the weights of a model by the column norms of the mode. The norms replace the squares
+ * in `square`. */
 static int take_norms(struct side *s, uint32_t mode, struct ts_err *err)
 {
     for (uint32_t r = 0; r < s->rank; r++) {
@@ -202,7 +205,7 @@ static void take_cosines(const struct match *m, uint32_t mode)
         }
 }
 
-/* ---- a mode ---- */
+/* ---- comparison of a mode ---- */
 
 static void drop_index(struct match *m)
 {
@@ -300,7 +303,7 @@ static int match_mode(struct match *m, uint32_t mode, struct ts_err *err)
     return rc;
 }
 
-/* ---- both models ---- */
+/* ---- comparison of both models ---- */
 
 static int side_new(struct side *s, struct ts_model *model, uint64_t step, double *weight,
                     struct ts_err *err)
@@ -401,17 +404,17 @@ static double score_of(const struct ts_match *m, uint32_t a, uint32_t b, int wei
     return congruence * (1 - fabs(m->weight_a[a] - m->weight_b[b]) / most);
 }
 
-/* Scores of components: columns of the table are those of the model that has more, or of model a if
- * both have the same number. */
+/* A table of scores of components: its columns are the components of the model that has more, or of
+ * model a if both have the same number. */
 struct table {
     uint32_t rows, columns;
     double *score; /* rows x columns scores */
-    uint32_t *row; /* by column: the row that is paired with it, or UINT32_MAX */
+    uint32_t *row; /* for each column: the row that is paired with it, or UINT32_MAX */
 };
 
-/* Repeatedly takes the largest score of unpaired components. best[i] is the column of row i's
- * largest score. So a round compares one score per row, and searches again only in rows whose best
- * column was taken. */
+/* Repeatedly pairs the two unpaired components with the largest score. best[i] is the column of row
+ * i's largest score. So a round compares one score per row, and searches again only in rows whose
+ * best column was taken. */
 static void assign_greedily(struct table *t, uint32_t *best)
 {
     for (uint32_t i = 0; i < t->rows; i++)
@@ -437,8 +440,9 @@ static void assign_greedily(struct table *t, uint32_t *best)
     }
 }
 
-/* The Hungarian method with potentials: places row by row, along the shortest path to a free
- * column. Rows and columns are numbered from 1 here; column 0 has the row that is being placed. */
+/* The Hungarian method with potentials: pairs one row after another with a column, along the
+ * shortest path to a free column. Rows and columns are numbered from 1 here; column 0 has the row
+ * that is being paired. */
 struct hungarian {
     /* potentials of rows and columns; length of the shortest path to each column */
     double *row, *column, *least;

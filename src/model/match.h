@@ -33,16 +33,18 @@
 
 struct ts_match_conf {
     struct ts_model *a, *b;
-    uint32_t threads; /* 0: all */
+    uint32_t threads; /* 0: all CPUs */
     uint32_t skip;    /* bit m: mode m is skipped; its column norms still count in the weights */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
 };
 
 struct ts_match {
     uint32_t order, rank_a, rank_b;
-    double *cosine;     /* order x rank_a x rank_b; 0 for a column of zeros, or a skipped mode */
-    double *congruence; /* rank_a x rank_b: congruence of each pair */
-    double *weight_a, *weight_b; /* for columns of norm 1; never negative */
+    /* order x rank_a x rank_b: cosines of columns; 0 for a column of zeros, or a skipped mode */
+    double *cosine;
+    double *congruence; /* rank_a x rank_b: congruence of each two components */
+    /* weights of the components, for columns of norm 1; never negative */
+    double *weight_a, *weight_b;
 };
 
 /* Pairs the components of two models. Rows are paired by index. In a model without modeK.index, row
@@ -63,8 +65,8 @@ static inline uint32_t ts_match_pairs(const struct ts_match *m)
 
 enum ts_match_how { TS_MATCH_GREEDY, TS_MATCH_BEST };
 
-/* Sets pair to ts_match_pairs pairs, in ascending order of a, and *score to their mean score.
- * weights: 1 if weights count. */
+/* Sets `pair` to ts_match_pairs pairs of components, in ascending order of a, and *score to the
+ * mean of their scores. weights: 1 if weights count in the scores. */
 int ts_match_assign(const struct ts_match *m, enum ts_match_how kind, int weights,
                     struct ts_match_pair *pair, double *score, struct ts_err *err);
 

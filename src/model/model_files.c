@@ -44,7 +44,7 @@ static int begins(int dir, const char *name, const char *with)
     return ts_atomic_head(dir, name, head, n) == (long)n && memcmp(head, with, n) == 0;
 }
 
-/* Returns the rest of a name such as "mode3.npy" after the number, or NULL. */
+/* Returns the part after the number of a name such as "mode3.npy", or NULL. */
 static const char *mode_ending(const char *name)
 {
     char *end;
@@ -104,8 +104,8 @@ static int has_record(int dir)
     return there;
 }
 
-/* The kind of a file of one model. In a result (whole), its contents are checked too, because a
- * user may have files with the same names. */
+/* Returns the kind of a file of one model. In a result (whole), the contents of the file are
+ * checked too, because a user may have files with the same names. */
 static enum ts_atomic_kind kind_of_file(int dir, const char *name, int whole)
 {
     const char *const ending = mode_ending(name);
@@ -120,7 +120,8 @@ static enum ts_atomic_kind kind_of_file(int dir, const char *name, int whole)
     if (strcmp(name, TS_MODEL_START) == 0 && !whole && has_state(dir))
         /* the starting factors of the run whose state is in this directory */
         return TS_ATOMIC_STATE;
-    if (strcmp(name, TS_LABELS_FILE) == 0) /* no other program writes its first bytes */
+    /* its first bytes suffice: no other program writes them */
+    if (strcmp(name, TS_LABELS_FILE) == 0)
         return (whole ? begins(dir, name, TS_LABELS_FILE_MAGIC)
                       : ts_atomic_head(dir, name, &byte, 1) >= 0)
                    ? TS_ATOMIC_OURS
@@ -157,7 +158,7 @@ void ts_models_fold_name(uint32_t rank, uint32_t fold, char ret[TS_MODELS_NAME_C
     snprintf(ret, TS_MODELS_NAME_CHARS, "r%" PRIu32 ".f%" PRIu32, rank, fold);
 }
 
-/* Returns the rest of a name after "r8.s3" or "r8.f2". NULL: the name does not begin like this. */
+/* Returns the part of a name after "r8.s3" or "r8.f2". NULL: the name does not begin like this. */
 static const char *after_name(const char *name)
 {
     char *end, again[TS_MODELS_NAME_CHARS];
@@ -210,8 +211,8 @@ static DIR *open_names(int dir, const char *name)
     return names;
 }
 
-/* The kind of a model's directory: OURS if all files in it are; otherwise the kind of the first one
- * that is not. */
+/* Returns the kind of a model's directory: OURS if all files in it are OURS; otherwise the kind of
+ * the first file that is not. */
 static enum ts_atomic_kind kind_inside(int dir, const char *name, int whole)
 {
     DIR *names = open_names(dir, name);
@@ -250,7 +251,7 @@ static int has_models(int dir)
     return there;
 }
 
-/* The kind of a file that several models share. */
+/* Returns the kind of a file that several models share. */
 static enum ts_atomic_kind kind_of_common(int dir, const char *name, int whole)
 {
     const int is_run = strcmp(name, TS_MODELS_RUN) == 0;
@@ -328,7 +329,7 @@ int ts_model_would_be_part(int dir, const char *name)
     return is_part_name(name) && holds_model(dir);
 }
 
-/* ---- reading ---- */
+/* ---- reading directories of models ---- */
 
 static int is_several(int dir)
 {

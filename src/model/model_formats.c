@@ -99,7 +99,7 @@ static int set_rank(struct ts_model *m, uint64_t rank, struct ts_err *err)
     return m->weight == NULL ? ts_no_memory(err, m->path) : 0;
 }
 
-/* ---- text ---- */
+/* ---- words of text ---- */
 
 /* Skips blanks and comments, which go from # or // to the end of the line. Returns the next
  * character, or EOF. */
@@ -189,7 +189,7 @@ static int get_count(struct ts_model *m, const char *noun, uint64_t most, uint64
     return 0;
 }
 
-/* Reads a word that must be `expected`, or `other` if that is not NULL. */
+/* Reads a word, which must be `expected`, or `other` if that is not NULL. */
 static int expect_word(struct ts_model *m, const char *expected, const char *other,
                        struct ts_err *err)
 {
@@ -214,7 +214,7 @@ int ts_ktensor_end(struct ts_model *m, struct ts_err *err)
                          m->name, m->line, word);
 }
 
-/* ---- ktensor ---- */
+/* ---- ktensor files ---- */
 
 /* Refuses .npy files: a user may pass the array that was decomposed, or a NumPy file of a model. No
  * text begins with their first byte. Only this byte is read, because a pipe can take back no
@@ -279,9 +279,9 @@ int ts_ktensor_matrix(struct ts_model *m, uint32_t mode, struct ts_err *err)
     return rc;
 }
 
-/* ---- NumPy ---- */
+/* ---- NumPy files ---- */
 
-/* Reports missing bytes: the read failed, or the file ends early. */
+/* Fails because bytes are missing: a read failed, or the file ends early. */
 static int npy_short(struct ts_model *m, const char *where, struct ts_err *err)
 {
     if (ferror(m->file))
@@ -394,7 +394,7 @@ int ts_npy_open(struct ts_model *m, struct ts_err *err)
     return rc < 0 ? rc : open_modes(m, "npy", npy_mode, err);
 }
 
-/* ---- SPLATT ---- */
+/* ---- SPLATT's files ---- */
 
 /* Counts the rows of the open file: lines that are not empty. Each must have `columns` words. */
 static int count_rows(struct ts_model *m, uint64_t columns, uint64_t *ret, struct ts_err *err)

@@ -17,13 +17,14 @@
 int ts_model_name_file(struct ts_model *m, const char *name, struct ts_err *err);
 int ts_model_open_file(struct ts_model *m, const char *name, struct ts_err *err);
 
-/* Seeks to the start of a mode's file. */
+/* Moves back to the start of a mode's file. */
 int ts_model_again_mode(struct ts_model *m, uint32_t mode, const char *suffix, struct ts_err *err);
 
 /* Reads the next number of a text file. */
 int ts_model_get_real(struct ts_model *m, double *ret, struct ts_err *err);
 
-/* Read sizes and weights: of the open ktensor file, or of the files in a directory. */
+/* Read the sizes and weights of a model: of the open ktensor file, or of the files in a
+ * directory. */
 int ts_ktensor_open(struct ts_model *m, struct ts_err *err);
 int ts_npy_open(struct ts_model *m, struct ts_err *err);
 int ts_splatt_open(struct ts_model *m, struct ts_err *err);

@@ -94,8 +94,8 @@ int ts_model_index(const struct ts_model *m, uint32_t mode, uint64_t **ret, stru
     return rc;
 }
 
-/* Adds size, beginning and end of a file to the hash. Returns 0 if it is not a regular file, or
- * cannot be read. */
+/* Adds the size, the beginning and the end of a file to a hash. Returns 0 if it is not a regular
+ * file, or cannot be read. */
 static int add_file(XXH3_state_t *hash, FILE *file, char *piece)
 {
     const int fd = fileno(file);

@@ -16,9 +16,10 @@
 #include "format/tensor_sums.h"
 #include "model/labels_pack.h"
 
-/* ---- allocation ---- */
+/* ---- allocation of names ---- */
 
-/* List of the names that come from tensors and are in use: models of the same tensor share them. */
+/* Lock for of_tensors, the list of the names that come from tensors and are in use. Models of the
+ * same tensor share them. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ts_model_names *of_tensors;
 
@@ -183,7 +184,7 @@ int ts_model_names_of_tensor(const struct ts_tensor *t, struct ts_model_names **
 
 /* ---- names from a file ---- */
 
-/* Makes names from f, and takes it over, even if it fails. */
+/* Makes names from the labels file f. Takes f over, even if it fails. */
 static int make_of_file(struct ts_labels_file *f, struct ts_model_names **ret, struct ts_err *err)
 {
     const struct ts_disk_model_labels *h = &f->head;
@@ -226,7 +227,7 @@ int ts_model_names_read(const struct ts_open_dir *dir, struct ts_model_names **r
 
 /* ---- walks over labels ---- */
 
-/* A walk over labels from a program. */
+/* A walk over the labels that a program gave. */
 struct given {
     const struct ts_model_names_conf *conf;
     uint32_t mode;
@@ -236,7 +237,7 @@ struct given {
 struct ts_names_walk {
     struct ts_labels_walk *file;
     struct ts_label_lines *lines;
-    uint64_t line; /* number of the next line */
+    uint64_t line; /* number of the next line of the label file */
     struct given given;
 };
 
@@ -302,7 +303,7 @@ void ts_names_walk_close(struct ts_names_walk *w)
     free(w);
 }
 
-/* ---- names from a program ---- */
+/* ---- names that a program gives ---- */
 
 static int check_given(const struct ts_model_names_conf *c, struct ts_err *err)
 {
@@ -376,7 +377,7 @@ int ts_model_names_new(const struct ts_model_names_conf *conf, struct ts_model_n
     return rc == 0 ? make_of_file(f, ret, err) : rc;
 }
 
-/* ---- labels ---- */
+/* ---- labels of given indices ---- */
 
 int ts_model_names_labels(const struct ts_model_names *names, uint32_t mode, uint64_t n,
                           const uint64_t *index, char **ret, struct ts_err *err)

@@ -38,11 +38,12 @@ struct ts_model_tensor {
 struct ts_model_names_conf;
 
 struct ts_model_names {
-    uint32_t order, base;         /* base: first index of the input, 0 or 1 */
+    uint32_t order, base;         /* base: number of the first index in the input, 0 or 1 */
     int float32;                  /* from a file: the factors in the same directory are float32 */
     char *name[TS_MAX_ORDER + 1]; /* names of modes, then of values; NULL: no name */
     uint64_t dim[TS_MAX_ORDER];
-    /* from a tensor: number of lines, which are the labels of indices 0 to n_labels - 1 */
+    /* for names from a tensor: number of lines of its label file, the labels of indices 0 to
+     * n_labels - 1 */
     uint64_t n_labels[TS_MAX_ORDER];
     struct ts_model_tensor tensor;
 

@@ -18,8 +18,8 @@
 
 #define PARTIAL ".partial"
 
-/* Returns the format of the model in the directory; `first` is tried before the others. A negative
- * ts_code if there is none. */
+/* Returns the format of the model in the directory; format `first` is tried before the others.
+ * Returns a negative ts_code if there is no model. */
 static int kind_of(const struct ts_model *m, enum ts_model_kind first, struct ts_err *err)
 {
     static const char *const name[] = { [TS_MODEL_KTENSOR] = "model.ktensor",
@@ -92,7 +92,8 @@ static struct ts_model *new_model(const char *path, struct ts_err *err)
     return m;
 }
 
-/* Opens a model in a directory, which belongs to it from now on. dir NULL: the path is a file. */
+/* Opens a model in a directory. The function takes the directory over. dir NULL: the path is a
+ * file. */
 static int open_in(struct ts_open_dir *dir, const char *path, enum ts_model_kind first,
                    struct ts_model **ret, struct ts_err *err)
 {
@@ -162,7 +163,7 @@ int ts_model_open_first(const char *path, enum ts_model_kind first, struct ts_mo
     return rc;
 }
 
-/* Opens a model that is a single file. fd belongs to it. */
+/* Opens a model that is a single file. The function takes fd over. */
 static int open_alone(int fd, const char *path, struct ts_model **ret, struct ts_err *err)
 {
     struct ts_model *m = new_model(path, err);
@@ -331,7 +332,7 @@ static int begin_mode(struct ts_model *m, uint32_t mode, struct ts_err *err)
     return ts_ktensor_matrix(m, mode, err);
 }
 
-/* Fails because the requested rows were read already, or do not exist. */
+/* Fails because the requested rows of a mode were read already, or do not exist. */
 static int fail_behind(const struct ts_model *m, uint32_t mode, struct ts_err *err)
 {
     return ts_fail(err, TS_EARG,
@@ -378,7 +379,7 @@ int ts_model_map(const struct ts_model *m, struct ts_model_map *ret, struct ts_e
     if (fstat(fileno(m->file), &st) != 0)
         return ts_fail_errno(err, TS_EIO, "%s: its size cannot be read", m->name);
     ret->bytes = (size_t)st.st_size;
-    /* npy_size has checked the size */
+    /* npy_size has checked the size of the file */
     ret->at = ret->bytes - m->n_rows[m->mode] * m->rank * m->item_bytes;
     if (ret->at % m->item_bytes != 0)
         return 0;

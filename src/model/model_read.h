@@ -33,7 +33,7 @@ enum ts_model_kind { TS_MODEL_KTENSOR, TS_MODEL_NPY, TS_MODEL_SPLATT, TS_MODEL_M
 /* A model in memory, which can be read like a file. */
 struct ts_model_memory {
     uint32_t order, rank;
-    const uint64_t *n_rows; /* order numbers */
+    const uint64_t *n_rows; /* number of rows of each mode */
     const double *weight;
     int (*get_rows)(void *from, uint32_t mode, uint64_t row, uint64_t n, double *rows,
                     struct ts_err *err);
@@ -59,9 +59,10 @@ struct ts_model {
     char *name;   /* name of the open file, for messages */
     FILE *file;
     FILE *part[TS_MAX_ORDER];   /* open files, in a directory with a file for each mode */
-    int index_fd[TS_MAX_ORDER]; /* modeK.index; -1: there is none */
-    uint32_t item_bytes;        /* in an .npy file: 4 or 8 bytes */
-    uint32_t widest;            /* largest item_bytes of all modes; 0: not .npy */
+    int index_fd[TS_MAX_ORDER]; /* open modeK.index files; -1: the mode has none */
+    uint32_t item_bytes;        /* in an .npy file: bytes of a number, 4 or 8 */
+    /* largest item_bytes of all modes; 0: the model has no .npy files */
+    uint32_t widest;
     struct ts_model_memory memory;
     struct ts_model_names *names; /* names and labels from the file `labels`; NULL: there is none */
 };
@@ -88,20 +89,20 @@ void ts_model_close(struct ts_model *m); /* NULL is fine */
 int ts_model_open_again(const struct ts_model *m, enum ts_model_kind first, struct ts_model **ret,
                         struct ts_err *err);
 
-/* A signature of the model: a hash of sizes, beginnings and ends of its files. It tells models with
- * different numbers apart. 0: the model is a pipe, or in memory. */
+/* Returns a signature of the model: a hash of sizes, beginnings and ends of its files. It tells
+ * models with different numbers apart. 0: the model is a pipe, or in memory. */
 uint64_t ts_model_sign(const struct ts_model *m);
 
 /* Opens a model in memory, which must stay valid until ts_model_close calls `close`. */
 int ts_model_open_memory(const struct ts_model_memory *in, struct ts_model **ret,
                          struct ts_err *err);
 
-/* Whether all numbers are float32, which only .npy files can have. */
+/* Whether all numbers of the model are float32, which only .npy files can have. */
 int ts_model_is_float32(const struct ts_model *m);
 
 /* Reads the next n rows of `mode`, n x rank. Modes must be requested in ascending order, and rows
- * in order. The rest of a mode may be skipped. Otherwise returns TS_EARG: to read a model twice,
- * open it twice. */
+ * in order. The last rows of a mode may be skipped. Otherwise returns TS_EARG: to read a model
+ * twice, open it twice. */
 int ts_model_rows(struct ts_model *m, uint32_t mode, uint64_t n, double *ret, struct ts_err *err);
 
 /* Returns to the first row of the mode that was read last. Returns 0, 1 if this is not possible (a

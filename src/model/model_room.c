@@ -44,7 +44,7 @@ static uint64_t rows_of(const struct ts_model_conf *c, uint32_t mode)
     return c->used_rows ? c->shape.n_rows[mode] : c->shape.dim[mode];
 }
 
-/* The fewest bytes that the files of a mode can have: zeros are short in text. */
+/* Returns the fewest bytes that the files of a mode can have: zeros are short in text. */
 static double least_bytes(const struct ts_model_conf *c, uint32_t mode)
 {
     const double number = c->precision == TS_FLOAT32 ? 4 : 8, rows = (double)rows_of(c, mode);

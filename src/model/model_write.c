@@ -19,10 +19,11 @@
 #include "model/model_files.h"
 
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* bytes of float64 rows that are written at a time */
-#define PIECES      16u                 /* pieces of a chunk that threads format as text */
+/* parts of a chunk of rows, each formatted as text by one thread */
+#define PIECES 16u
 /* if labels take more bytes than this, a note may say that they are a large share of the model */
 #define NOTED_BYTES  (UINT64_C(1) << 20)
-#define NUMBER_CHARS 26u /* sign, 17 digits, point, exponent, blank */
+#define NUMBER_CHARS 26u /* most characters of a number: sign, 17 digits, point, exponent, blank */
 
 struct ts_model_out {
     struct ts_model_conf conf;
@@ -30,14 +31,14 @@ struct ts_model_out {
     ts_get_rows_fn *get_rows;
     void *rows_from;
     struct ts_canonical form;
-    uint64_t chunk; /* number of rows of a chunk */
-    uint64_t bytes; /* size of the files that are finished */
+    uint64_t chunk; /* number of rows that are written at a time (a chunk) */
+    uint64_t bytes; /* size of the files that are written to the end */
 
     /* These members are NULL unless rows are being written: of several models that have begun, one
      * is written at a time. */
-    uint64_t *used;     /* chunk numbers: indices of used rows */
-    double *raw, *rows; /* chunk x rank each: rows as they were computed, and in canonical form */
-    char *text;         /* chunk x (rank * NUMBER_CHARS + 1): rows formatted as text */
+    uint64_t *used;     /* `chunk` numbers: indices of used rows */
+    double *raw, *rows; /* `chunk` x rank each: rows as they were computed, and in canonical form */
+    char *text;         /* `chunk` x (rank * NUMBER_CHARS + 1) bytes: rows formatted as text */
 };
 
 /* Writes n rows of a mode, which are in o->rows, to a file. */
@@ -66,7 +67,8 @@ int ts_model_place(const struct ts_model_conf *conf, struct ts_err *err)
     const struct ts_atomic_conf place = place_of(conf);
     struct ts_atomic_dir *dir = NULL;
     int rc;
-    /* not opened, because that would remove files in DIR.partial that may still be needed */
+    /* the directory is not opened, because that would remove files in DIR.partial that may still be
+     * needed */
     if (conf->force || conf->resume)
         return 0;
     rc = ts_atomic_dir_open(&place, &dir, err);
@@ -108,7 +110,7 @@ void ts_model_end(struct ts_model_out *o)
     free(o);
 }
 
-/* ---- buffers for rows ---- */
+/* ---- memory for rows ---- */
 
 static void free_rows(struct ts_model_out *o)
 {
@@ -190,8 +192,8 @@ static int take_used(struct ts_model_out *o, struct used_rows *u, uint64_t end, 
     }
 }
 
-/* Moves the k rows of o->rows to their places among the n indices from `row` on, and fills the
- * other rows with zeros. */
+/* The first k rows of o->rows belong to used indices among the n indices from `row` on. Moves them
+ * to the places of these indices, and fills the other rows with zeros. */
 static void spread_rows(struct ts_model_out *o, uint64_t row, uint64_t k, uint64_t n)
 {
     const uint32_t rank = o->conf.rank;
@@ -282,7 +284,7 @@ static int sink_text(struct ts_model_out *o, void *sink, uint64_t n, struct ts_e
 
 static int sink_binary(struct ts_model_out *o, void *sink, uint64_t n, struct ts_err *err)
 {
-    /* fits: text has NUMBER_CHARS bytes for each number */
+    /* the numbers fit, because text has NUMBER_CHARS bytes for each */
     float *narrow = (float *)(void *)o->text;
     if (o->conf.precision == TS_FLOAT64)
         return write_bytes(sink, o->rows, n * o->conf.rank * sizeof(double), err);
@@ -518,9 +520,10 @@ int ts_model_dir(const struct ts_model_out *o, const char **path)
     return ts_atomic_dir_fd(o->dir);
 }
 
-/* ---- the file of labels ---- */
+/* ---- the file `labels` ---- */
 
-/* Begins a mode for ts_labels_pack: *from := the used rows, NULL if every index has one. */
+/* Begins a mode for ts_labels_pack: *from := the used rows of the mode, NULL if every index has a
+ * row. */
 static int open_rows(void *out, uint32_t mode, void **from, struct ts_err *err)
 {
     const struct ts_model_out *o = out;

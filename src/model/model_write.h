@@ -30,7 +30,7 @@
 
 enum ts_model_format { TS_WRITE_KTENSOR = 1, TS_WRITE_NPY = 2, TS_WRITE_SPLATT = 4 };
 
-/* The numbers of rows and their indices, from a tensor or from arrays. */
+/* The numbers of rows of a model and their indices, from a tensor or from arrays. */
 struct ts_model_shape {
     uint32_t order;
     uint64_t dim[TS_MAX_ORDER];
@@ -44,9 +44,9 @@ struct ts_model_shape ts_model_shape_of(const struct ts_tensor *t);
 struct ts_model_conf {
     const char *dir;
     unsigned formats; /* sum of ts_model_format */
-    int used_rows;    /* 1: rows of used slices alone */
+    int used_rows;    /* 1: only rows of used slices are written */
     struct ts_model_shape shape;
-    uint32_t rank, threads; /* threads 0: all */
+    uint32_t rank, threads; /* threads that format text; 0: all CPUs */
     int force;  /* an existing result may be replaced, and the state of an unfinished run dropped */
     int resume; /* an existing result may be replaced; a state stays */
     enum ts_precision precision;
@@ -87,7 +87,8 @@ int ts_model_write(struct ts_model_out *out, ts_get_rows_fn *get_rows, void *fro
                    const double *weight, const double *norm, struct ts_err *warn,
                    struct ts_err *err);
 
-/* The path of the directory that is being written; valid until ts_model_end. */
+/* Returns the path of the directory that is being written, DIR.partial; valid until
+ * ts_model_end. */
 const char *ts_model_partial(const struct ts_model_out *out);
 
 /* Adds a small file of `bytes` bytes. Its name must be one that belongs to a decomposition. To be
@@ -97,9 +98,9 @@ int ts_model_add(struct ts_model_out *out, const char *name, const void *data, s
 
 #define TS_MODEL_START "init.ktensor"
 
-/* Adds the starting factors from which the model was computed, unchanged, with all digits of
- * float64: TS_MODEL_START in the same directory. To be called before ts_model_write. weight NULL:
- * all 1. */
+/* Adds a file with the starting factors from which the model was computed, unchanged, with all
+ * digits of float64: TS_MODEL_START in the same directory. To be called before ts_model_write.
+ * weight NULL: all weights are 1. */
 int ts_model_add_start(struct ts_model_out *out, const struct ts_factors *start,
                        const double *weight, struct ts_err *err);
 

@@ -5,17 +5,18 @@
 
 #include <string.h>
 
-#define LANES 4u  /* independent sums of every fourth term, which overlap */
-#define WIDE  4u  /* vectors of LANES columns that are multiplied together */
-#define BATCH 64u /* cells whose rows are found before their values are computed */
-#define AHEAD 16u /* rows are prefetched so many cells ahead */
+#define LANES 4u  /* running sums of a cell, each of every fourth term, so that additions overlap */
+#define WIDE  4u  /* vectors of LANES columns that are multiplied at the same time */
+#define BATCH 64u /* number of cells whose rows are found before their values are computed */
+#define AHEAD 16u /* rows are prefetched this many cells before they are multiplied */
 #define LINE  64u
 
 typedef double vec __attribute__((vector_size(LANES * sizeof(double))));
 typedef double vec_f64 __attribute__((vector_size(LANES * sizeof(double)), aligned(8), may_alias));
 typedef float vec_f32 __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
 
-/* The rows of a cell. first row NULL: some row is not held, and the value is 0. */
+/* The rows of the factors for a cell. The first one NULL: the model lacks a row, so the value is
+ * 0. */
 struct cell {
     const char *row[TS_MAX_ORDER];
 };
@@ -121,7 +122,7 @@ static void sum_cells_anywhere(const struct ts_kruskal *k, uint32_t n, const str
 }
 
 #ifdef __x86_64__
-/* compiled without fused multiply-adds, which would change bits */
+/* compiled without fused multiply-adds, which would round differently */
 static __attribute__((target("avx2"))) void sum_cells_avx2(const struct ts_kruskal *k, uint32_t n,
                                                            const struct cell *c, double *ret)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A heap of the entries of largest magnitude. */
+/* A heap of the entries of largest magnitude of a column. */
 #include "model/strongest.h"
 
 #include <math.h>

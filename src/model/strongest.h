@@ -15,7 +15,7 @@
 struct ts_strong {
     double value;
     uint64_t index; /* index in the input, from 0 */
-    char *label;    /* owned by the struct; or NULL */
+    char *label;    /* label of the index, owned by the struct; or NULL */
 };
 
 struct ts_strongest {
@@ -23,10 +23,10 @@ struct ts_strongest {
     struct ts_strong *at;
 };
 
-int ts_strongest_new(struct ts_strongest *s, uint32_t room); /* 0, or -1: no memory */
+int ts_strongest_new(struct ts_strongest *s, uint32_t room); /* returns 0, or -1: out of memory */
 void ts_strongest_free(struct ts_strongest *s);
 
-/* Adds an entry if it is among the largest. Calls must have ascending indices. */
+/* Adds an entry of the column if it is among the largest. Calls must have ascending indices. */
 void ts_strongest_add(struct ts_strongest *s, double value, uint64_t index);
 
 /* Sorts the entries, the largest magnitude first. No entry may be added afterwards. */
