@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Computes the memory that a run would hold, and the bytes that it would move. */
+/* Computes the memory that a run would hold, and the bytes that it would move, without a run. */
 #include "engine/dry_run.h"
 
 #include "base/machine/bigmem.h"
 #include "format/arrays/dense.h"
 
-/* Whether a sweep makes another pass over the last mode, for errors or a loss. */
+/* Whether a sweep makes another pass over the last mode, for errors at cells or a loss. */
 static int judges_apart(const struct ts_spec *c)
 {
     return c->observed || c->loss != TS_GCP_NONE || (c->held && !c->poisson);
@@ -24,7 +24,7 @@ static void count_mode(const struct ts_engine *e, const struct ts_spec *spec,
         const struct ts_disk_shard *s = &mode->shard[i];
         const uint64_t place = ts_residency_bytes(s);
         p->whole_bytes += skipped ? 0 : ts_residency_stored(s);
-        /* other processes compute this shard */
+        /* another process computes this shard */
         if (deal->keep[m] != NULL && deal->keep[m][i] == TS_DEAL_LEAVE)
             continue;
         while (deal->first[m] != NULL && device + 1 < p->n_devices &&

@@ -19,7 +19,7 @@ struct ts_dry_run {
     uint64_t packed_bytes;   /* bytes on disk of the shards that this process reads */
     uint64_t shard_bytes;    /* bytes of all shards in memory */
     uint64_t passing_bytes;  /* bytes in memory of the shards that no GPU keeps */
-    uint64_t resident_bytes; /* the part of passing_bytes that stays in memory */
+    uint64_t resident_bytes; /* the part of passing_bytes that stays in host memory */
     uint64_t slot_bytes, n_slots;
     uint64_t disk_bytes; /* bytes read from disk in a sweep after the first */
 

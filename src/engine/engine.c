@@ -17,7 +17,8 @@
 #include "stream/comm.h"
 
 #define MAX_CHECKERS 16u
-/* threads that mostly wait: the reader of shards, the trace, and those that watch or write files */
+/* threads that mostly wait: the reader of shards, the trace, and the threads that watch or write
+ * files */
 #define WAITING 8u
 
 /* Fails if drivers and libraries of GPUs leave no part of the budget for shards. */
@@ -82,7 +83,8 @@ static int sample_budget(const struct ts_engine_conf *conf, struct ts_feed_conf 
         if (rc == 0)
             ts_residency_free(&r);
     }
-    e->memory.feed_bytes = high; /* the smallest budget found that is large enough */
+    /* the smallest memory found that keeps the wanted share of the shards */
+    e->memory.feed_bytes = high;
     return 0;
 }
 
@@ -159,7 +161,7 @@ static int open_feed(const struct ts_engine_conf *conf, struct ts_engine *e, str
     return rc;
 }
 
-/* The highest rank of the models, which the processor must support. */
+/* Returns the highest rank of the models, which the processor must support. */
 static uint32_t highest_rank(const struct ts_engine_conf *conf)
 {
     uint32_t ret = conf->n_models > 0 ? 0 : conf->rank;
@@ -168,10 +170,10 @@ static uint32_t highest_rank(const struct ts_engine_conf *conf)
     return ret;
 }
 
-/* Returns the cost of a parallel region of this run, relative to that of an MTTKRP. With observed
- * cells, a nonzero also adds to a Gram matrix. A Poisson model has ten rounds in a region, and
- * other losses about as many logarithms, samples and steps. On one core, sweeps took 2.8, 16 and 24
- * times as long as those of least squares (rank 16, 90,730 nonzeros, four modes). */
+/* Returns the cost of a parallel region (OpenMP) of this run, relative to that of an MTTKRP. With
+ * observed cells, a nonzero also adds to a Gram matrix. A Poisson model has ten rounds in a region,
+ * and other losses about as many logarithms, samples and steps. On one core, sweeps took 2.8, 16
+ * and 24 times as long as those of least squares (rank 16, 90,730 nonzeros, four modes). */
 static double products(const struct ts_engine_conf *conf, const struct ts_tensor *t)
 {
     const struct ts_spec *spec = ts_spec_of(conf->spec);
@@ -180,7 +182,8 @@ static double products(const struct ts_engine_conf *conf, const struct ts_tensor
     return spec->observed ? 1 + highest_rank(conf) / (2.0 * t->order) : 1;
 }
 
-/* About how many multiply-adds a parallel region of a pass computes for one mode. */
+/* Returns about how many multiply-adds a parallel region (OpenMP) of a pass computes for one
+ * mode. */
 static uint64_t region_adds(const struct ts_engine_conf *conf, const struct ts_tensor *t)
 {
     const double models = conf->n_models > 1 ? conf->n_models : 1;
@@ -218,8 +221,8 @@ static int check_feed(const struct ts_engine_conf *conf, const struct ts_engine 
     return rc;
 }
 
-/* Plans the memory of the first n models side by side, with GPU libraries loaded. TS_ELIMIT: they
- * do not fit. */
+/* Plans the memory of the first n models, computed at the same time, with GPU libraries loaded.
+ * TS_ELIMIT: they do not fit. */
 static int plan_several(const struct ts_engine_conf *conf, const struct ts_engine_memory_conf *mc,
                         uint32_t n, struct ts_backend_conf *bc, struct ts_engine *e, int *all_stay,
                         struct ts_err *err)
@@ -234,8 +237,8 @@ static int plan_several(const struct ts_engine_conf *conf, const struct ts_engin
                    : rc;
 }
 
-/* Returns the bytes of factors that the caller holds, plus the bytes for a pass that evaluates
- * models at the cells. */
+/* Returns the bytes of factors that the caller of the engine holds, plus the bytes for a pass that
+ * evaluates models at the cells. */
 static uint64_t own_bytes(const struct ts_engine_conf *conf, const struct ts_engine *e)
 {
     return conf->own_bytes +
@@ -244,8 +247,8 @@ static uint64_t own_bytes(const struct ts_engine_conf *conf, const struct ts_eng
                 : 0);
 }
 
-/* Plans the memory of as many models side by side as possible. If all shards stay in memory for
- * fewer models, takes the number that the backend computes fastest. */
+/* Plans the memory of as many models as can be computed at the same time. If all shards stay in
+ * memory for fewer models, takes the number that the backend computes fastest. */
 static int plan_memory(const struct ts_engine_conf *conf, struct ts_backend_conf *bc,
                        struct ts_engine *e, struct ts_err *err)
 {
@@ -296,7 +299,7 @@ static int open_backend(const struct ts_engine_conf *conf, struct ts_backend_con
     return rc;
 }
 
-/* *n := the smallest *n of all ranks. */
+/* *n := the smallest *n of all ranks (processes). */
 static int least_of_ranks(struct ts_comm *comm, uint32_t *n, struct ts_err *err)
 {
     uint64_t *first;
@@ -323,8 +326,8 @@ static int least_of_ranks(struct ts_comm *comm, uint32_t *n, struct ts_err *err)
     return rc;
 }
 
-/* Returns for how many of the open models there is enough memory. rc: the result of the checks of
- * libraries and shards. */
+/* Returns for how many of the open models there is enough memory. rc: the result of the checks that
+ * GPU libraries and shards fit. */
 static uint32_t count_models(const struct ts_engine_conf *conf, int rc, struct ts_backend_conf *bc,
                              struct ts_engine *e)
 {
@@ -441,7 +444,8 @@ int ts_engine_open(const struct ts_engine_conf *conf, struct ts_engine *ret, str
 
 void ts_engine_close(struct ts_engine *e)
 {
-    ts_feed_free(e->feed); /* first: it unlocks its page-locked memory through the backend */
+    /* the feed is freed first: it unlocks its page-locked memory through the backend */
+    ts_feed_free(e->feed);
     if (e->backend != NULL)
         e->backend->close(e->be);
     ts_residency_free(&e->residency);

@@ -24,7 +24,7 @@ struct ts_engine_conf {
     /* an open tensor, which must stay open; NULL: `path` is opened here */
     const struct ts_tensor *tensor;
     uint32_t rank, threads;
-    uint32_t n_models;     /* models to be computed side by side; 0: one */
+    uint32_t n_models;     /* number of models to be computed at the same time; 0: one */
     const uint32_t *ranks; /* ranks of the n_models models, instead of `rank`; lent for the call */
     int precision;         /* enum ts_precision */
     uint64_t host_bytes;   /* --host-memory; 0: the free memory, less a reserve */
@@ -35,13 +35,13 @@ struct ts_engine_conf {
     /* runs are accelerated (cpd/solver/accelerate.h), which needs memory for a second copy of
      * factors */
     int accelerate;
-    uint32_t n_named;     /* the highest mode that the user named by its number, from 1; 0: none */
-    struct ts_comm *comm; /* ranks that compute a part each; NULL: this process alone */
+    uint32_t n_named;     /* the highest mode number, from 1, that the user named; 0: none */
+    struct ts_comm *comm; /* ranks (processes) that compute a part each; NULL: this process alone */
     /* bytes of factors that the command holds itself; they count like the backend's */
     uint64_t own_bytes;
     int copy;      /* 1: keep a copy of the state, if there is memory for it */
     int only_mode; /* -1, or the only mode whose shards the feed reads */
-    int products;  /* only MTTKRPs are needed, and no rows are solved */
+    int products;  /* 1: only MTTKRPs are needed, and no rows are solved */
     /* bits of enum ts_capability: what the backend must support besides the constraints */
     uint32_t needs;
     /* Called with the number of nonzeros of each finished shard, from any thread; or NULL. */
@@ -50,8 +50,8 @@ struct ts_engine_conf {
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
     struct ts_trace *trace;            /* records reads, copies and kernels; or NULL */
 
-    /* for tstream plan */
-    int dry_run;                    /* only plan which shards stay in memory */
+    /* members for tstream plan */
+    int dry_run;                    /* 1: only plan which shards stay in memory */
     const struct ts_tensor *sample; /* compute on this sample of the tensor at `path`; or NULL */
     double resident_share;          /* for a sample: share of its bytes that stays in memory */
 };
@@ -62,15 +62,16 @@ struct ts_engine {
     const struct ts_backend *backend;
     void *be;
     struct ts_feed *feed;
-    struct ts_comm *comm; /* ranks that compute a part each; NULL: this process alone */
-    /* number of models side by side: the first of the n_models requested ones, at least 1 */
+    struct ts_comm *comm; /* ranks (processes) that compute a part each; NULL: this process alone */
+    /* number of models that are computed at the same time: the first of the n_models requested
+     * ones, at least 1 */
     uint32_t n_models;
-    uint32_t threads; /* the number of threads, never 0 */
+    uint32_t threads; /* the number of threads that compute, never 0 */
     struct ts_engine_memory memory;
     struct ts_residency residency; /* with dry_run: shards that the feed would keep */
     /* with dry_run and a dense tensor: slabs that the feed would keep */
     struct ts_slabs_plan slabs;
-    uint64_t library_bytes; /* part of the budget that GPU libraries took; 0 on the CPU */
+    uint64_t library_bytes; /* part of the memory budget that GPU libraries took; 0 on the CPU */
     uint32_t n_devices;     /* number of GPUs; 0: CPU */
     int device[TS_MAX_DEVICES];
     /* why the driver of GPUs cannot be used; code 0: it can be used, or there is no driver */
@@ -80,7 +81,7 @@ struct ts_engine {
 int ts_engine_open(const struct ts_engine_conf *conf, struct ts_engine *ret, struct ts_err *err);
 void ts_engine_close(struct ts_engine *e);
 
-/* The argument `be` of the backend's calls for model k, from 0. */
+/* Returns the argument `be` of the backend's calls for model k, from 0. */
 void *ts_engine_model(const struct ts_engine *e, uint32_t k);
 
 #endif

@@ -91,7 +91,7 @@ static uint32_t rank_of(const struct ts_backend_conf *bc, uint32_t k)
     return bc->n_models > 0 ? bc->ranks[k] : bc->rank;
 }
 
-/* Returns the bytes of the factors of one model of this rank. */
+/* Returns the bytes of the factors of one model of this rank, as if it were computed alone. */
 static uint64_t alone_bytes(const struct ts_backend *backend, const struct ts_backend_conf *bc,
                             const struct ts_engine_memory_conf *conf, uint32_t rank)
 {

@@ -26,14 +26,15 @@ struct ts_engine_memory {
     uint64_t beside_bytes;
     /* upper bound for partial rows, Gram matrices, and the computation of starting factors */
     uint64_t other_bytes;
-    uint64_t method_bytes; /* the part of other_bytes that methods allocate once they run */
+    /* the part of other_bytes that methods (cpd/methods) allocate once they run */
+    uint64_t method_bytes;
     uint64_t rest_bytes; /* the part of other_bytes that is used only when the fit is close to 1 */
     uint64_t host_bytes; /* the budget: set by the user, or the default */
     uint64_t copy_bytes; /* part of the budget for a copy of the state; 0: there is no copy */
     /* part of the budget for memory that the backend can use (`wish` of struct ts_backend), if all
      * shards fit too */
     uint64_t spare_bytes;
-    uint64_t feed_bytes; /* part of the budget for shards */
+    uint64_t feed_bytes; /* part of the budget for the feed, that is for shards */
 };
 
 struct ts_engine_memory_conf {
@@ -46,13 +47,13 @@ struct ts_engine_memory_conf {
     const struct ts_spec *spec; /* NULL: least squares of all cells */
 };
 
-/* Plans the memory for the backend that `bc` will open, with one model or several. TS_ELIMIT:
+/* Plans the memory for the backend that `bc` will open, with one model or several. TS_ELIMIT: the
  * memory is too small, or several models take too much of the budget. */
 int ts_engine_memory_plan(const struct ts_backend *backend, const struct ts_backend_conf *bc,
                           const struct ts_engine_memory_conf *conf, struct ts_engine_memory *ret,
                           struct ts_err *err);
 
-/* The resident memory of this process; 0 if the kernel does not report it. */
+/* Returns the resident memory of this process; 0 if the kernel does not report it. */
 uint64_t ts_engine_memory_resident(void);
 
 #endif

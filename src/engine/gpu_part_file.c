@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads headers, note and loaded segments of a shared object, in the layout of <elf.h>. */
+/* Reads the ELF headers, the note and the loaded segments of the shared object with the GPU part,
+ * in the layout of <elf.h>. */
 #include "config.h"
 
 #include "engine/gpu_part_file.h"
@@ -23,7 +24,7 @@ struct part_file {
     const char *path;
     ElfW(Ehdr) head;
     struct ts_gpu_note_section section;
-    uint64_t loaded_at; /* offset of the hash in the note */
+    uint64_t loaded_at; /* file position of the hash, which is in the note */
     unsigned char *piece;
 };
 
@@ -73,7 +74,7 @@ static int read_segment(const struct part_file *f, uint32_t i, ElfW(Phdr) * ret)
     return pread(f->fd, ret, sizeof *ret, at) == sizeof *ret;
 }
 
-/* Reads headers and note. Fails if the file is not a GPU part of tstream, or if a segment that
+/* Reads ELF headers and note. Fails if the file is not a GPU part of tstream, or if a segment that
  * would be loaded is missing. */
 static int read_note(struct part_file *f, struct ts_err *err)
 {

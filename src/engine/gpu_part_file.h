@@ -21,7 +21,7 @@
 /* Checks that the file is a complete GPU part with the note `wanted`. */
 int ts_gpu_part_file_check(const char *path, const struct ts_gpu_note *wanted, struct ts_err *err);
 
-/* Writes the hash into the note of a linked file. */
+/* Writes the hash of a linked file into its note. */
 int ts_gpu_part_file_seal(const char *path, struct ts_err *err);
 
 #endif

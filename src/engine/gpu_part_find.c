@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Returns the GPU part. Only this file depends on whether it is linked in. */
+/* Returns the GPU part (gpu_part_find.h). Only this file depends on whether it is linked in. */
 #include "config.h"
 
 #include "engine/gpu_part_find.h"

@@ -59,7 +59,7 @@ static char *folder_of(const char *file)
 {
     char *ret = file == NULL ? NULL : strdup(file), *end = ret == NULL ? NULL : strrchr(ret, '/');
     if (end != NULL)
-        end[end == ret] = '\0'; /* "/" stays "/" */
+        end[end == ret] = '\0'; /* the directory of "/x" is "/" */
     return ret;
 }
 
@@ -69,7 +69,8 @@ static int is_in_wheel(const char *folder)
     return name != NULL && strcmp(name + 1, WHEEL_FOLDER) == 0;
 }
 
-/* Returns whether FOLDER/BELOW exists. If so, *ret is its path, which the caller frees. */
+/* Returns whether the path FOLDER/BELOW exists. If so, *ret is that path, which the caller
+ * frees. */
 static int is_there(const char *folder, const char *below, char **ret)
 {
     if (folder == NULL || asprintf(ret, "%s/%s", folder, below) < 0)
@@ -80,7 +81,8 @@ static int is_there(const char *folder, const char *below, char **ret)
     return 0;
 }
 
-/* Returns the path of the first file found, which the caller frees. NULL: there is none. */
+/* Returns the path of the first file of the GPU part that is found, which the caller frees. NULL:
+ * there is none. */
 static char *find(const char *own)
 {
     char *ret = NULL;

@@ -14,21 +14,22 @@
 #include "cpd/state/run_options.h"
 #include "model/model_files.h"
 
-#define PARTIAL    ".partial"
-#define HEAD_BYTES sizeof TS_MODELS_MAGIC /* includes the NUL */
+#define PARTIAL ".partial"
+/* bytes of the word at the start of the file, with its NUL */
+#define HEAD_BYTES sizeof TS_MODELS_MAGIC
 #define MAX_BYTES  (TS_STATE_MAX_OPTIONS + 256)
 #define VERSION    "version=2" /* the first string; files of older versions have no checksum */
 #define SUM        "xxh3="     /* the last string: 16 digits, the XXH3-64 of everything before it */
 #define SUM_BYTES  (sizeof SUM + 16)
 
-/* ret := the digits of the checksum of the first n bytes. */
+/* ret := the digits of the checksum of the first n bytes of the text. */
 static void sum_text(const char *text, size_t n, char ret[17])
 {
     snprintf(ret, 17, "%016" PRIx64, (uint64_t)XXH3_64bits(text, n));
 }
 
-/* Checks that the n bytes are complete. A file of an older version has neither version nor
- * checksum; no single changed byte makes a newer file look like that. */
+/* Checks that the n bytes of the file are complete. A file of an older version has neither version
+ * nor checksum; no single changed byte makes a newer file look like that. */
 static int check_text(const char *path, const char *text, size_t n, int *sealed, struct ts_err *err)
 {
     const char *options = text + HEAD_BYTES, *sum;
@@ -52,7 +53,7 @@ static int check_text(const char *path, const char *text, size_t n, int *sealed,
     return ts_run_options_check(path, options, n - HEAD_BYTES, 1, err);
 }
 
-/* Checks that the options are there that every run of several models records. */
+/* Checks that the file has the options that every run of several models records. */
 static int check_said(const char *path, const struct ts_state *options, struct ts_err *err)
 {
     static const char *const must[] = { "tensor", "rank", "seed", "init", "checksum" };
@@ -82,7 +83,7 @@ static int take_text(struct ts_models_run *r, const char *partial, size_t n, str
     return rc == 0 ? check_said(r->path, &r->options, err) : rc;
 }
 
-/* Finds a run, for ts_run_dirs_read. Sets r->path if there is one. */
+/* Finds the file models.run of a run (a ts_run_dirs_fn). Sets r->path if there is one. */
 static int find_run(void *ctx, const struct ts_run_dirs *d, struct ts_err *err)
 {
     struct ts_models_run *r = ctx;

@@ -22,9 +22,10 @@ struct ts_models_run {
     char *dir;              /* X.cp; NULL: nothing is open */
     struct ts_open_dir *in; /* X.cp.partial, which the file was read from */
     char *path;             /* path of the file, for messages */
-    int unsealed;           /* the file has no checksum, because an earlier version wrote it */
+    int unsealed;           /* 1: the file has no checksum, because an earlier version wrote it */
     char *text;
-    struct ts_state options; /* the text of the options; other members are not set */
+    /* the text of the options that the file records; other members are not set */
+    struct ts_state options;
 };
 
 /* Opens the file of an unfinished run. `name` is X.cp or X.cp.partial. ret->dir stays NULL if there
@@ -32,7 +33,7 @@ struct ts_models_run {
 int ts_models_run_open(const char *name, struct ts_models_run *ret, struct ts_err *err);
 void ts_models_run_close(struct ts_models_run *r); /* r may be all zero */
 
-/* A message about `path`, a file without a checksum. */
+/* A message about `path`, a models.run file without a checksum. */
 #define TS_MODELS_RUN_UNSEALED \
     "%s: version 0.2.0 or before wrote it without a checksum; its options are possible, but a damaged one would not be noticed"
 
@@ -50,7 +51,8 @@ int ts_models_run_check_place(const struct ts_models_run *r, struct ts_err *err)
 int ts_models_run_write(const struct ts_atomic_dir *dir, const char *options, uint64_t bytes,
                         uint64_t tensor_hash, struct ts_err *err);
 
-/* Checks that the run was made on this tensor. */
+/* Checks that the run was made on this tensor. tensor, tensor_hash: its path, and the checksum of
+ * its index. */
 int ts_models_run_check(const struct ts_models_run *r, const char *tensor, uint64_t tensor_hash,
                         struct ts_err *err);
 

@@ -103,7 +103,7 @@ static char *join(const char *dir, const char *name, struct ts_err *err)
     return NULL;
 }
 
-/* A number of an object; NaN if it is null or missing. */
+/* Returns a number of an object; NaN if it is null or missing. */
 static double number(const struct ts_json_value *object, const char *key)
 {
     const struct ts_json_value *v = ts_json_get(object, key);
@@ -160,7 +160,8 @@ int ts_models_table_read(struct ts_models_table *m, uint32_t i, const struct ts_
 static int is_better(const struct ts_models_row *a, const struct ts_models_row *b)
 {
     if (isfinite(a->held_out) &&
-        /* compared first: a higher rank always has a better fit at cells that are not held out */
+        /* errors are compared first: a higher rank always has a better fit at cells that are not
+         * held out */
         isfinite(b->held_out))
         return a->held_out < b->held_out;
     if (isfinite(a->held_out_loss) && isfinite(b->held_out_loss))

@@ -26,24 +26,25 @@
 struct ts_models_row {
     char name[TS_MODELS_NAME_CHARS];
     uint32_t rank, n_dead, n_sweeps;
-    uint32_t fold;       /* the fold that was held out, from 1; 0: none */
-    uint32_t best_sweep; /* the sweep that the factors are from; 0: the last one */
+    uint32_t fold;       /* the fold that was held out, from 1; 0: no fold was */
+    uint32_t best_sweep; /* the sweep whose factors the model has; 0: the last sweep */
     uint64_t seed;
     int done;              /* 1: the model is computed, and the members below are set */
     double fit, objective; /* objective: NaN if there are no penalties */
-    /* RMSE and mean loss at held-out cells; NaN if there are none */
+    /* error at held-out cells as RMSE, and as mean loss; NaN if there are none */
     double held_out, held_out_loss;
     double seconds; /* time of the model's sweeps */
-    double score;   /* NaN: not computed yet */
+    /* similarity to the best model of the rank (see above); NaN: not computed yet */
+    double score;
     char ended[40];
 };
 
 struct ts_models_rank {
     uint32_t rank;
-    uint32_t best;    /* row of the best model */
+    uint32_t best;    /* row, in the table, of the best model of this rank */
     double least_fit; /* the least fit of the models of this rank */
-    /* scores of the other models with the best one: the mean and the lowest; NaN if there are
-     * none */
+    /* scores of the other models of this rank with the best one: the mean and the lowest; NaN if
+     * there are none */
     double mean_score, least_score;
     double consistency, normalised; /* core consistencies of the best model; NaN if not asked for */
     /* with folds: mean and standard error of the errors of the folds; NaN if there are none */
@@ -54,7 +55,8 @@ struct ts_models_table {
     uint32_t n, n_ranks, restarts;
     /* 1: models of a rank differ in the cells that were held out, not in their starting factors */
     int folds;
-    struct ts_models_row *row; /* n: the models of the first rank, then those of the next rank */
+    /* n rows: the models of the first rank, then those of the next rank */
+    struct ts_models_row *row;
     struct ts_models_rank *rank;
 };
 
@@ -72,16 +74,16 @@ int ts_models_table_new_folds(const uint32_t *ranks, uint32_t n_ranks, uint32_t 
  * must have the same ones. */
 int ts_models_table_same_cells(const struct ts_models_table *m, uint32_t a, uint32_t b);
 
-/* The error at the held-out cells: the RMSE, or the mean loss with losses that have no RMSE. NaN if
- * there are none. */
+/* Returns the error of a model at its held-out cells: the RMSE, or the mean loss with losses that
+ * have no RMSE. NaN if there are none. */
 double ts_models_table_error(const struct ts_models_row *row);
 
-/* Sets error and standard_error of rank k, whose folds must all be done. */
+/* Sets error and standard_error of rank number k of the table, whose folds must all be done. */
 void ts_models_table_fold_errors(struct ts_models_table *m, uint32_t k);
 
 void ts_models_table_free(struct ts_models_table *m);
 
-/* Sets row i from run.json of its model, which is in the directory `dir`. */
+/* Sets row i from the file run.json of its model, which is in the directory `dir`. */
 int ts_models_table_read(struct ts_models_table *m, uint32_t i, const struct ts_open_dir *dir,
                          struct ts_err *err);
 
@@ -99,18 +101,19 @@ struct ts_models_writer {
     const void *args;          /* the struct that opts refer to */
 };
 
-/* Writes models.json, models.tsv and best.rN to the open directory `to`, whose path is `dir`. */
+/* Writes models.json, models.tsv and, for each rank R, the link best.rR to the open directory `to`,
+ * whose path is `dir`. */
 int ts_models_table_write(const struct ts_models_table *m, const struct ts_models_writer *who,
                           const struct ts_tensor *t, int to, const char *dir, struct ts_err *err);
 
-/* Writes the members "models" and "ranks" into an open JSON object. */
+/* Writes the table as the members "models" and "ranks" of an open JSON object. */
 void ts_models_table_json(const struct ts_models_table *m, struct ts_json *j);
 
 /* Reads the table from models.json in the directory `dir`. */
 int ts_models_table_load(const struct ts_open_dir *dir, struct ts_models_table *ret,
                          struct ts_err *err);
 
-/* Reads the table from the parsed file `path`. */
+/* Reads the table from doc, the parsed file `path`. */
 int ts_models_table_take(const struct ts_json_doc *doc, const char *path,
                          struct ts_models_table *ret, struct ts_err *err);
 

@@ -126,8 +126,8 @@ static int choose_numbers(const struct ts_gpu_part *gpu, const char *asked, cons
     return 0;
 }
 
-/* Chooses the first n usable GPUs. Ranks of one host take them in turn. They start again at the
- * first GPU if there are too few, or if the launcher shows each rank its own GPUs only. */
+/* Chooses the first n usable GPUs. Processes of one host take them in turn. They start again at the
+ * first GPU if there are too few, or if the launcher shows each process its own GPUs only. */
 static int choose_first(const struct ts_gpu_part *gpu, const char *asked, uint32_t n, int there,
                         struct ts_backend_conf *conf, struct ts_err *err)
 {

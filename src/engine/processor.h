@@ -8,18 +8,19 @@
 
 #include "stream/backend.h"
 
-/* The user's choice, as in the options. */
+/* The user's choice of a processor, as in the options. */
 struct ts_processor {
-    int cpu;               /* --cpu */
-    const char *gpus;      /* NULL: one GPU, if one is usable */
-    uint64_t device_bytes; /* --gpu-memory; 0: the free memory */
+    int cpu;               /* 1: --cpu was given */
+    const char *gpus;      /* the value of --gpus; NULL: one GPU, if one is usable */
+    uint64_t device_bytes; /* GPU memory, from --gpu-memory; 0: the free memory */
     int exchange;          /* enum ts_exchange_kind */
 };
 
 /* Checks the options without regard to the machine: 0 or TS_EARG. */
 int ts_processor_check(const struct ts_processor *asked_for, struct ts_err *err);
 
-/* Number of GPUs that the user requested. 0: none, or ts_processor_check refuses the options. */
+/* Returns the number of GPUs that the user requested. 0: none, or ts_processor_check refuses the
+ * options. */
 uint32_t ts_processor_gpus(const struct ts_processor *asked_for);
 
 /* Chooses a backend with all capabilities in conf->needs, and sets its devices and their budget in
@@ -28,7 +29,7 @@ uint32_t ts_processor_gpus(const struct ts_processor *asked_for);
 int ts_processor_choose(const struct ts_processor *asked_for, const struct ts_backend **ret,
                         struct ts_backend_conf *conf, struct ts_err *no_gpu, struct ts_err *err);
 
-/* The name of a GPU in use, "" if it is not known. */
+/* Sets ret to the name of GPU `number`, which is in use; "" if the name is not known. */
 void ts_processor_name(int number, char *ret, size_t room);
 
 #endif

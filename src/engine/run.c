@@ -34,7 +34,7 @@ static const struct ts_state *state_of(const struct ts_run *run)
     return run->conf.from != NULL ? ts_state_get(run->conf.from->file) : NULL;
 }
 
-/* ---- files ---- */
+/* ---- files of the run ---- */
 
 /* Opens the directory of the result. *start: the starting factors that must be written there; the
  * caller closes start->model. */
@@ -198,7 +198,7 @@ static void note_dead(struct ts_run *run, const struct ts_solver_result *result)
     tell_note(run, &warn);
 }
 
-/* ---- during the run ---- */
+/* ---- events during the run ---- */
 
 /* Called when the backend holds the starting factors: writes them to a file if requested. */
 static int take_start(void *ctx, struct ts_err *err)
@@ -233,7 +233,7 @@ static void take_sweep(void *ctx, const struct ts_solver_sweep *s)
     (void)tell(run, &(struct ts_run_event){ .kind = TS_RUN_SWEEP, .sweep = s }, NULL);
 }
 
-/* Sets the members of the solver's conf that the run determines. */
+/* Sets the members of the solver's configuration that the run determines. */
 static void complete_method(struct ts_run *run)
 {
     const struct ts_engine *e = run->conf.engine;
@@ -267,8 +267,8 @@ static void close_run(struct ts_run *run, const char *state, const char *sentenc
     run->solver = NULL;
     ts_checkpoint_free(run->checkpoint);
     run->checkpoint = NULL;
-    /* first, because the thread of status.json could write it again into a directory that is being
-     * cleared */
+    /* this comes first, because the thread of status.json could write it again into a directory
+     * that is being cleared */
     ts_run_status_remove(&run->status);
     ts_model_end(run->out);
     run->out = NULL;

@@ -33,11 +33,11 @@ struct ts_run_outcome {
     /* Set if the run did not fail: the factors are still in the backend. weight and norm are freed
      * after the event. */
     struct ts_solver_result *result;
-    int saved;            /* a later run can resume from the state of `sweep` and `mode` */
-    uint32_t sweep, mode; /* sweep from 1, mode from 0 */
+    int saved;            /* 1: a later run can resume from the state at `sweep` and `mode` */
+    uint32_t sweep, mode; /* sweep (from 1) and mode (from 0) of that state */
     const char *partial;  /* the directory of the saved state; NULL: the run writes nothing */
     uint64_t total_ns;
-    int started; /* TS_RUN_STARTED came before this event */
+    int started; /* 1: TS_RUN_STARTED came before this event */
 };
 
 enum ts_run_event_kind {
@@ -67,28 +67,30 @@ struct ts_run_event {
 struct ts_run_listener {
     /* Receives the events. Its result matters for TS_RUN_ENDED alone. */
     int (*hear)(void *ctx, const struct ts_run_event *e, struct ts_err *err);
-    /* the reason for the stop, for the record of a run that was stopped */
+    /* returns what stopped the run, for the record of a run that was stopped */
     const char *(*stopped_by)(void *ctx);
-    /* progress for status.json; called from any thread */
+    /* reports the progress for status.json; called from any thread */
     void (*figures)(void *ctx, struct ts_run_figures *ret);
     void *ctx;
 };
 
-/* The place of one model in a run of several models, which share a directory. */
+/* What one model of a run of several models must know about the others. They share a directory. */
 struct ts_run_place {
     const char *out; /* the directory of all models, as the user named it */
     /* the directory where all models are until they are done, with status.json */
     const char *partial;
     const struct ts_open_dir *in; /* `partial` as an open directory; NULL: nothing is written */
     uint32_t number, n;           /* number of this model, from 1, and number of models */
-    /* models that are computed side by side when this one begins; 0: it is computed alone */
+    /* number of models that are computed at the same time when this one begins; 0: it is computed
+     * alone */
     uint32_t at_once;
     int beside; /* 1: status.json describes another model until ts_run_lead is called */
 };
 
 struct ts_run_conf {
     const struct ts_engine *engine;
-    void *be;           /* this model in the backend: the result of ts_engine_model */
+    /* this model in the backend, with its factors: the result of ts_engine_model */
+    void *be;
     const char *tensor; /* path of the tensor, as the user named it */
     /* The specification and settings of the solver. init.model has given starting factors.
      * whole_start: starting factors are written, too. ts_run_begin fills in tensor, backend, feed,
@@ -101,7 +103,8 @@ struct ts_run_conf {
 
     /* The files of the result. dir NULL: none. ts_run_begin sets shape, rank and threads. */
     struct ts_model_conf out;
-    uint64_t every_ns;   /* time between two states; 0: only one state, if the run ends early */
+    /* time between the saving of two states; 0: only one state, if the run ends early */
+    uint64_t every_ns;
     const char *options; /* options that states record; lent for the call of ts_run_begin */
     uint64_t options_bytes;
     struct ts_run_who who;
@@ -113,7 +116,8 @@ struct ts_run {
     struct ts_run_conf conf;
     struct ts_solver *solver; /* NULL: no run is under way */
     struct ts_model_out *out;
-    struct ts_model_names *names; /* names and labels that are written with the result */
+    /* names of modes and labels of rows that are written with the result */
+    struct ts_model_names *names;
     struct ts_checkpoint *checkpoint;
     struct ts_run_record record;
     struct ts_run_status status;
@@ -125,8 +129,8 @@ struct ts_run {
     uint64_t start_ns, sweeps_ns;   /* sweeps_ns: time of the sweeps so far */
 };
 
-/* Does everything before the first product. After a failure the run holds nothing. If the method
- * cannot start and the listener returns 0, the result is 0, and no run is under way. */
+/* Begins a run: does everything before the first product. After a failure the run holds nothing. If
+ * the method cannot start and the listener returns 0, the result is 0, and no run is under way. */
 int ts_run_begin(struct ts_run *run, const struct ts_run_conf *conf, struct ts_err *err);
 
 static inline int ts_run_is_under_way(const struct ts_run *run)
@@ -137,15 +141,15 @@ static inline int ts_run_is_under_way(const struct ts_run *run)
 /* Computes all sweeps of a run that shares no pass with others. */
 int ts_run_alone(struct ts_run *run, struct ts_err *err);
 
-/* Ends the run. rc: 0 or the error of the run so far; with 0 its files are written. The run holds
- * nothing afterwards. */
+/* Ends the run. rc: 0 or the error of the run so far; if it is 0, the files of the result are
+ * written. The run holds nothing afterwards. */
 int ts_run_end(struct ts_run *run, int rc, struct ts_err *err);
 
 /* Whether the run has a state on disk. */
 int ts_run_has_saved(const struct ts_run *run);
 
-/* Makes status.json describe this model. at_once: number of models computed side by side; 0: this
- * one is computed alone. */
+/* Makes status.json describe this model. at_once: number of models that are computed at the same
+ * time; 0: this one is computed alone. */
 void ts_run_lead(struct ts_run *run, uint32_t at_once);
 
 /* Returns why a run that was not stopped ended, as its record says it. */

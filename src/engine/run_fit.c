@@ -6,7 +6,7 @@
 #include "model/kruskal.h"
 #include "stream/comm.h"
 
-/* Returns the part of the budget that the engine's feed has not taken. */
+/* Returns the part of the memory budget that the engine's feed has not taken. */
 static uint64_t left_bytes(const struct ts_engine *e)
 {
     const uint64_t all = e->memory.feed_bytes + e->memory.spare_bytes;
@@ -17,7 +17,7 @@ static uint64_t left_bytes(const struct ts_engine *e)
     return all > taken ? all - taken : 1;
 }
 
-/* Computes the fit of `copy`, the result's factors in host memory, from which `model` reads. */
+/* Computes the fit of `copy`, the result's factors in host memory; `model` reads its rows. */
 static int fit_of(const struct ts_engine *e, const struct ts_solver_conf *conf,
                   struct ts_solver_result *result, const struct ts_kruskal *copy,
                   struct ts_model *model, struct ts_err *err)

@@ -19,7 +19,7 @@
 #include "engine/engine.h"
 
 /* Computes result->fit again if result->fit_error is not 0, and then sets fit_error to 0. conf: the
- * run. warn->code is not 0 if that was not possible. */
+ * configuration of the run. warn->code is not 0 if the fit could not be computed. */
 void ts_run_fit(const struct ts_engine *e, const struct ts_solver_conf *conf,
                 struct ts_solver_result *result, struct ts_err *warn);
 

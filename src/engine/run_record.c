@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collects the members of run.json, and makes its text. */
+/* Collects the data of a run for run.json, and makes its text. */
 #include "engine/run_record.h"
 
 #include <inttypes.h>
@@ -21,7 +21,7 @@ int ts_run_record_start(struct ts_run_record *r, const char *path, struct ts_err
     r->start = time(NULL);
     r->mean = NAN;
     r->tensor = ts_array_name_real(path);
-    if (r->tensor == NULL) /* the tensor was moved meanwhile: keeps the path as given */
+    if (r->tensor == NULL) /* the tensor was moved since it was opened: keeps the path as given */
         r->tensor = strdup(path);
     return r->tensor != NULL ? 0 : ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
 }

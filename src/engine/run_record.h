@@ -25,9 +25,9 @@
 
 struct ts_run_sweep {
     double fit, seconds;
-    /* 1: the sweep belongs to an earlier part of the run, so its times and bytes are not known */
+    /* 1: the sweep was made before the run was resumed, so its times and bytes are not known */
     int past;
-    /* in spite of `past`, the objective and the members below are known, except n_singular */
+    /* 1: although `past` is 1, the objective and the members below are known, except n_singular */
     int figured;
     double wait_seconds, copy_seconds, kernel_seconds, solve_seconds;
     uint64_t bytes_read;
@@ -51,10 +51,11 @@ struct ts_run_record {
     struct ts_run_who who;
     const struct ts_engine *engine; /* an open engine */
 
-    /* private members follow */
+    /* private members of run_record.c follow */
     char *tensor; /* absolute path of the tensor */
     time_t start;
-    /* n: sweeps in the record; n_past: those of an earlier part of the run */
+    /* n: number of sweeps in the record; n_past: number of those that were made before the run was
+     * resumed */
     uint32_t n, room, n_past;
     struct ts_run_sweep *sweep;
     int out_of_memory;
@@ -64,8 +65,7 @@ struct ts_run_record {
 /* Begins the record of a run that starts now, on the tensor at `path`. */
 int ts_run_record_start(struct ts_run_record *r, const char *path, struct ts_err *err);
 
-/* Adds the sweeps of the earlier part of a resumed run. They come before the sweeps of this
- * part. */
+/* Adds the sweeps that were made before the run was resumed. They come first in the record. */
 void ts_run_record_recall(struct ts_run_record *r, const struct ts_state *from);
 
 void ts_run_record_sweep(struct ts_run_record *r, const struct ts_solver_sweep *s);

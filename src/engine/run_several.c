@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Computes several models of a tensor, side by side or in turns. */
+/* Computes several models of a tensor, at the same time or one after another. */
 #include "engine/run_several.h"
 
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include "base/stop.h"
 #include "cpd/solver/solver_group.h"
 
-/* ---- the directory ---- */
+/* ---- the directory of the models ---- */
 
 int ts_run_several_open(struct ts_run_several *s, const char *out, int force,
                         const struct ts_models_run *from, const char *options, uint64_t bytes,
@@ -43,10 +43,10 @@ void ts_run_several_close(struct ts_run_several *s)
     s->dir = NULL;
 }
 
-/* ---- the models side by side ---- */
+/* ---- the models that are computed at the same time ---- */
 
-/* Chooses the rows that are computed next, and sets their ranks. Returns their number; 0: all are
- * done. */
+/* Chooses the rows of the table whose models are computed next, and sets their ranks. Returns their
+ * number; 0: all are done. */
 static uint32_t choose_rows(struct ts_run_several *s, uint32_t *ranks)
 {
     uint32_t n = 0;
@@ -60,7 +60,7 @@ static uint32_t choose_rows(struct ts_run_several *s, uint32_t *ranks)
     return n;
 }
 
-/* Opens an engine for these models, unless the open one has the same ranks. */
+/* Opens an engine for n models of these ranks, unless the open one has the same ranks. */
 static int open_engine(struct ts_run_several *s, const uint32_t *ranks, uint32_t n,
                        struct ts_err *err)
 {
@@ -82,8 +82,8 @@ static int is_under_way(const struct ts_run_several *s, uint32_t k)
     return s->run[k] != NULL && ts_run_is_under_way(s->run[k]);
 }
 
-/* Makes the first unfinished model of those side by side the leading one, which status.json
- * describes. */
+/* Makes the first unfinished model of those that are computed now the leading one, which
+ * status.json describes. */
 static void choose_lead(struct ts_run_several *s)
 {
     uint32_t first = 0, n = 0;
@@ -98,7 +98,7 @@ static void choose_lead(struct ts_run_several *s)
     s->front.lead(s->front.ctx, first, s->n > 1 ? n : 0);
 }
 
-/* For ts_solver_group_run: ends model k, whose sweeps are done. */
+/* Called by ts_solver_group_run: ends model k, whose sweeps are done. */
 static int end_one(void *ctx, uint32_t k, struct ts_err *err)
 {
     struct ts_run_several *s = ctx;
@@ -108,8 +108,8 @@ static int end_one(void *ctx, uint32_t k, struct ts_err *err)
     return rc;
 }
 
-/* Ends all unfinished models because of rc. failed: the model that failed; n: the pass for all
- * models. */
+/* Ends all unfinished models because of the error rc. failed: the model that failed, or n if the
+ * pass for all models did. */
 static void end_all(struct ts_run_several *s, uint32_t failed, int rc, struct ts_err *err)
 {
     struct ts_err why, own;

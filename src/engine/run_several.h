@@ -21,7 +21,7 @@
 #include "engine/models_table.h"
 #include "engine/run.h"
 
-#define TS_RUN_AT_ONCE 64u /* most models side by side */
+#define TS_RUN_AT_ONCE 64u /* most models that are computed at the same time */
 
 /* The functions of the front end. Model k, from 0, is one of the models side by side, in row[k] of
  * the table. */
@@ -39,15 +39,17 @@ struct ts_run_several_front {
     /* All models under way end early because of the error rc. saved: one of them has a state on
      * disk. */
     void (*failing)(void *ctx, int rc, int saved, struct ts_err *err);
-    void (*close)(void *ctx, uint32_t k); /* frees model k, even if it was not begun; or NULL */
+    /* frees what model k holds, even if it was not begun; or NULL */
+    void (*close)(void *ctx, uint32_t k);
     void *ctx;
 };
 
 struct ts_run_several {
     const struct ts_tensor *tensor;
     struct ts_models_table *table;
-    int holds_out; /* cells are held out: models side by side leave out the same cells */
-    /* the message of a failure names one model: the one that failed, or else the leading one */
+    /* 1: cells are held out; models computed at the same time leave out the same cells */
+    int holds_out;
+    /* 1: the message of a failure names one model: the one that failed, or else the leading one */
     int tells_one;
     const volatile sig_atomic_t *stop;
     struct ts_run_several_front front;
@@ -56,13 +58,13 @@ struct ts_run_several {
     struct ts_atomic_dir *dir;
     struct ts_open_dir *in; /* `dir` as an open directory, for reading */
 
-    /* private members follow: the models side by side */
+    /* private members follow, about the models that are computed at the same time */
     uint32_t n, lead;
     uint32_t row[TS_RUN_AT_ONCE];
-    struct ts_run *run[TS_RUN_AT_ONCE];  /* NULL: not begun */
+    struct ts_run *run[TS_RUN_AT_ONCE];  /* the runs of these models; NULL: not begun */
     uint32_t open_ranks[TS_RUN_AT_ONCE]; /* ranks of the models that the engine was opened for */
-    uint32_t room; /* how many models the open engine has memory for; 0: no engine is open */
-    int is_new;    /* 1: the engine was opened for the present models side by side */
+    uint32_t room; /* number of models that the open engine has memory for; 0: no engine is open */
+    int is_new;    /* 1: the engine was opened for the models that are computed now */
 };
 
 /* Opens the directory of all models, and writes their options to it. from: the run to be resumed,
@@ -74,12 +76,13 @@ int ts_run_several_open(struct ts_run_several *s, const char *out, int force,
 /* Whether an earlier run has finished the model of a row. */
 int ts_run_several_has(const struct ts_run_several *s, uint32_t row);
 
-/* Marks the row as done. If models are written, the table reads its figures from the files. */
+/* Marks a row of the table as done. If models are written, the table reads the row's figures from
+ * the files. */
 int ts_run_several_take(struct ts_run_several *s, uint32_t row, struct ts_err *err);
 
 /* Computes all models that are not done. */
 int ts_run_several_all(struct ts_run_several *s, struct ts_err *err);
 
-void ts_run_several_close(struct ts_run_several *s); /* closes the directory */
+void ts_run_several_close(struct ts_run_several *s); /* closes the directory of the models */
 
 #endif

@@ -2,7 +2,8 @@
 /* Finds the starting factors that a run writes with its result. */
 #include "engine/run_start.h"
 
-/* Opens given starting factors. Returns a value of enum ts_resume_start, or a negative ts_code. */
+/* Opens the starting factors that the caller gave. Returns a value of enum ts_resume_start, or a
+ * negative ts_code. */
 static int open_given(const struct ts_run_start_conf *c, struct ts_model **ret, struct ts_err *err)
 {
     const int rc = c->given.open(c->given.ctx, c->from, ret, err);

@@ -41,7 +41,7 @@ static void put_count(struct ts_json *j, const char *key, uint32_t n)
         ts_json_str(j, key, NULL);
 }
 
-/* Writes the last sweeps. The caller holds the lock. */
+/* Writes the last sweeps as members of status.json. The caller holds the lock. */
 static void put_sweeps(struct ts_json *j, const struct ts_run_status *s)
 {
     const uint32_t first =
@@ -90,7 +90,7 @@ static void put_all(struct ts_json *j, const struct ts_run_status *s)
     ts_json_options(j, s->opts, s->args);
 }
 
-/* Writes the status file. The caller holds the lock. A full disk does not end the run. */
+/* Writes the file status.json. The caller holds the lock. A full disk does not end the run. */
 static void put(struct ts_run_status *s)
 {
     struct ts_json j;

@@ -22,13 +22,13 @@
 #include "base/opt.h"
 
 #define TS_RUN_STATUS_NAME   "status.json"
-#define TS_RUN_STATUS_SWEEPS 1000u /* the file lists at most so many sweeps, the last ones */
+#define TS_RUN_STATUS_SWEEPS 1000u /* the file lists at most this many sweeps, the last ones */
 
 /* The progress of the current sweep. */
 struct ts_run_figures {
     uint64_t done, total; /* nonzeros computed so far, and in the whole sweep */
     double per_s;
-    int known;            /* 1: left_ns and run_left_ns are set */
+    int known;            /* 1: the two times below are known */
     uint64_t left_ns;     /* estimated time to the end of the sweep */
     uint64_t run_left_ns; /* estimated time to the end of the run, if it makes all sweeps */
 };
@@ -42,25 +42,28 @@ struct ts_run_status {
     uint32_t iters, order;
     /* number of the current model, from 1, and number of models; 0: there is only one */
     uint32_t model, n_models;
-    /* number of models computed side by side, this one being the first; 0: it is computed alone */
+    /* number of models that are computed at the same time, this one being the first; 0: it is
+     * computed alone */
     uint32_t at_once;
     /* fills in the progress; called from any thread */
     void (*figures)(void *ctx, struct ts_run_figures *ret);
     void *ctx;
 
-    /* private members follow */
-    int dir; /* descriptor of `partial`; valid between start and stop */
-    /* identity of `partial`: at the end, another directory may have its name */
+    /* private members of run_status.c follow */
+    int dir; /* descriptor of the directory `partial`; valid between start and end */
+    /* identity of the directory `partial`: at the end, another directory may have its name */
     struct ts_file_id own;
     pthread_mutex_t lock;
     pthread_t thread; /* the thread that writes the file once a second */
     pthread_cond_t wake;
-    int writes, ends;     /* writes: 1 if the thread was started; ends: 1 if the thread must end */
-    const char *state;    /* "running", ... */
-    int told;             /* 1: the last text was written, which says how the run ended */
+    int writes, ends;  /* writes: 1 if the thread was started; ends: 1 if the thread must end */
+    const char *state; /* state of the run as the file shows it: "running", ... */
+    /* 1: the file was written for the last time, and says how the run ended */
+    int told;
     const char *sentence; /* the message of the failure, or NULL */
     char *tensor_path;
-    time_t start, saved;  /* saved: time of the last state; 0: there is none */
+    /* start: time of the start; saved: time of the last state; 0: there is none */
+    time_t start, saved;
     uint32_t sweep, mode; /* the current sweep and mode, from 1 */
     uint32_t n_sweeps;    /* number of finished sweeps of this run */
     /* the last TS_RUN_STATUS_SWEEPS sweeps: sweep number n is at n % TS_RUN_STATUS_SWEEPS */
@@ -70,7 +73,7 @@ struct ts_run_status {
     } past[TS_RUN_STATUS_SWEEPS];
 };
 
-/* Begins the status of a run. Its first sweep has the number `sweep`, from 1. */
+/* Begins the status of a run, whose first sweep has the number `sweep`, from 1. */
 void ts_run_status_start(struct ts_run_status *s, uint32_t sweep);
 
 /* Reports that mode `mode` (from 1) of the sweep begins. */
@@ -81,7 +84,7 @@ void ts_run_status_mode(struct ts_run_status *s, uint32_t mode);
 void ts_run_status_sweep(struct ts_run_status *s, uint32_t sweep, double fit, double log_likelihood,
                          double seconds);
 
-/* Reports that from now on n models are computed side by side. */
+/* Reports that from now on n models are computed at the same time. */
 void ts_run_status_at_once(struct ts_run_status *s, uint32_t n);
 
 /* Reports that a state of the run was saved now. */
@@ -91,8 +94,8 @@ void ts_run_status_saved(struct ts_run_status *s);
  * cleared. */
 void ts_run_status_remove(struct ts_run_status *s);
 
-/* Ends the status of a run. state: "stopped", "failed" (with a message), or NULL if it is done.
- * With a state, writes the file a last time, if the directory still exists. */
+/* Ends the status of a run. state: "stopped", "failed" (with a message), or NULL if the run is
+ * done. With a state, writes the file a last time, if the directory still exists. */
 void ts_run_status_end(struct ts_run_status *s, const char *state, const char *sentence);
 
 #endif
