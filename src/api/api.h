@@ -44,9 +44,9 @@ static inline void ts_api_in(void)
 /* Ends a call: returns rc, and gives its message to the caller. */
 int ts_api_end(struct ts_api *a, int rc, ts_error *err);
 
-/* Copies a conf, which begins with its size and may be of an older or newer version of this
- * library. Members that it lacks become zero; members that this library does not know must be zero.
- * from NULL: all members are zero. */
+/* Copies a configuration struct (ts_..._conf), which begins with its size and may be of an older or
+ * newer version of this library. Members that it lacks become zero; members that this library does
+ * not know must be zero. from NULL: all members are zero. */
 int ts_api_conf(void *to, size_t room, const void *from, struct ts_err *err);
 #define TS_API_CONF(to, from, err) ts_api_conf(to, sizeof *(to), from, err)
 

@@ -11,7 +11,7 @@ struct ts_bins {
     struct ts_time_bin bin;
     struct ts_time_look look;
     char name[256]; /* name of the mode, for messages */
-    int begun;      /* 1: the first time has decided how times are read */
+    int begun;      /* 1: the first time in the array has decided how times are read */
 };
 
 ts_bins *ts_bins_new(const char *width, const char *unit, const char *name, ts_error *err)

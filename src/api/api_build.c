@@ -28,7 +28,7 @@
 struct request {
     ts_build_conf conf;
     struct ts_build_options o;
-    struct ts_api api; /* errors of the thread that builds */
+    struct ts_api api; /* locale and errors of the thread that builds */
     uint32_t phase;    /* the current step of the build */
 };
 
@@ -62,7 +62,7 @@ static void show(void *arg, const struct ts_build_step *step)
     ts_api_in();
 }
 
-/* Copies the sizes and names of all modes. */
+/* Copies the sizes and names of all modes from the request. */
 static int take_modes(struct request *r, struct ts_err *err)
 {
     const ts_build_conf *c = &r->conf;
@@ -176,7 +176,7 @@ static void tell(const struct request *r, const struct ts_api *a,
     ts_api_result(ret, &result, sizeof result);
 }
 
-/* ---- tables ---- */
+/* ---- tables of text ---- */
 
 struct table {
     struct request r;
@@ -448,7 +448,7 @@ int ts_build_table(const ts_build_conf *conf, const ts_table_conf *table, uint32
     return build_paths(conf, table, n_paths, path, ret, err);
 }
 
-/* ---- arrays ---- */
+/* ---- arrays that are pushed ---- */
 
 struct ts_builder {
     struct request request;
@@ -663,7 +663,7 @@ void ts_builder_free(ts_builder *b)
     free(b);
 }
 
-/* ---- another tensor ---- */
+/* ---- a copy of another tensor ---- */
 
 static int push(void *ctx, uint32_t thread, uint64_t n, const uint64_t *index, const double *value,
                 struct ts_err *err)
@@ -730,7 +730,7 @@ int ts_build_copy(const ts_build_conf *given, const ts_tensor *t, ts_build_resul
         rc = new_builder(&conf, 1, 0, &b, &a.err);
     if (rc == 0) {
         rc = ts_walk_all(&w, 1, push, b->source, conf.stop, &a.err);
-        if (rc < 0) { /* not everything was read, so the result must not get its name */
+        if (rc < 0) { /* some nonzeros were not read, so the result must not get its name */
             ts_push_source_fail(b->source, &a.err);
             if (join(b) < 0) {
                 rc = b->rc;

@@ -74,7 +74,7 @@ int ts_api_run_conf(const ts_cp_conf *given, const struct ts_tensor *t, ts_cp_co
 int ts_api_run_spec(const ts_cp_conf *conf, const struct ts_tensor *t, struct ts_spec *ret,
                     struct ts_err *err)
 {
-    const ts_cp_conf *run = conf; /* the rows of base/settings.def use the name `run` */
+    const ts_cp_conf *run = conf; /* this name is used by the rows of base/settings.def */
     const int rc = TS_API_REFUSE(
         err,
         { conf->nvecs && conf->start != NULL,

@@ -15,9 +15,9 @@
 #include "model/model_write.h"
 
 #define SECOND_NS 1e9
-#define MOST_NS   9e18 /* longest time that is reported */
+#define MOST_NS   9e18 /* longest time, in nanoseconds, that is reported */
 
-/* ---- progress ---- */
+/* ---- progress of a run ---- */
 
 /* Sets the sweep and mode that are computed next, for ts_session_progress. */
 static void set_place(struct ts_session *s, uint32_t sweep, uint32_t mode)
@@ -117,7 +117,7 @@ static void give_figures(void *ctx, struct ts_run_figures *ret)
     ret->run_left_ns = whole_ns(left + more * (last_ns > 0 ? (double)last_ns : ns + left));
 }
 
-/* ---- the start ---- */
+/* ---- the starting factors ---- */
 
 /* *ret := whether k has exactly the rows of the tensor's used slices, so that they can be read
  * unchanged. */
@@ -164,7 +164,8 @@ static int open_given(void *ctx, const struct ts_resume *from, struct ts_model *
     return open_start(c, ret, err) < 0 ? err->code : 1;
 }
 
-/* The share "10%" or "0.1". NULL: 0. NAN: a fold, which runs of the library do not have. */
+/* Returns the share of held-out cells in a text such as "10%" or "0.1". NULL: 0. NAN: a fold, which
+ * runs of the library do not have. */
 static double share_of(const char *text)
 {
     char *end;
@@ -174,7 +175,8 @@ static double share_of(const char *text)
     return end == text ? NAN : *end == '%' ? x / 100 : x;
 }
 
-/* TS_EARG if a Poisson model's number of rounds (`inner`) differs from that of its state. */
+/* Returns TS_EARG if a Poisson model's number of rounds (`inner`) differs from that of its
+ * state. */
 static int check_inner(const struct ts_api_run *c, struct ts_err *err)
 {
     const char *inner = ts_state_option(ts_state_get(c->from.file), "inner");
@@ -228,9 +230,9 @@ static int open_state(struct ts_api_run *c, const struct ts_tensor *t, struct ts
     return rc == 0 ? check_inner(c, err) : rc;
 }
 
-/* ---- files ---- */
+/* ---- the files of a run ---- */
 
-/* Returns the conf of the solver, once start and state are known. */
+/* Returns the solver's configuration, once starting factors and state are known. */
 static struct ts_solver_conf method_of(struct ts_api_run *c)
 {
     const ts_session_conf *sc = &c->session->conf;
@@ -263,7 +265,7 @@ static int check_state(struct ts_api_run *c, const struct ts_tensor *t, struct t
     return conf.from != NULL ? ts_solver_check_from(&conf, err) : 0;
 }
 
-/* Checks that fixed factors are given, or that a state contains them. */
+/* Checks that factors of fixed modes are given, or that a state contains them. */
 static int check_start(const struct ts_api_run *c, struct ts_err *err)
 {
     return c->conf.fix == 0 || c->conf.start != NULL || c->from.file != NULL
@@ -321,7 +323,7 @@ static void tell_state(const struct ts_run_outcome *o, struct ts_err *err)
                          o->mode + 1, o->partial);
 }
 
-/* ---- a run ---- */
+/* ---- a run from begin to end ---- */
 
 /* Whether the result is written as .npy files with the same rows that a decomposition in memory
  * has. */
@@ -334,7 +336,8 @@ static int can_load(const struct ts_api_run *c)
     return m == t->order && (c->conf.formats & TS_FILE_NPY) != 0;
 }
 
-/* Gets the decomposition as c->model. If the result was written, it may be read from its files. */
+/* Sets c->model to the decomposition of a finished run. If the result was written, it may be read
+ * from its files. */
 static int take_factors(struct ts_api_run *c, struct ts_solver_result *result, struct ts_err *err)
 {
     const struct ts_engine *e = c->session->engine;

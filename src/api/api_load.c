@@ -20,7 +20,8 @@ static void copy_rows(const struct ts_kruskal *from, struct ts_kruskal *to, uint
     }
 }
 
-/* Converts a model that was read to the rows and the precision of a decomposition of the tensor. */
+/* Converts a model that was read from files to the rows and the precision of a decomposition of the
+ * tensor. */
 static int hold_alike(const struct ts_tensor *t, enum ts_precision precision,
                       struct ts_kruskal **at, struct ts_err *err)
 {

@@ -35,7 +35,7 @@ static int read_names(const void *from, uint32_t mode, uint64_t n, const uint64_
     return from == NULL ? 0 : ts_model_names_labels(from, mode, n, index, ret, err);
 }
 
-/* Gives each of n indices its own copy of the label found for it. */
+/* Gives each of n indices its own copy of the label that was found for it. */
 static int give_labels(const struct wanted *w, uint64_t n, const uint64_t *sorted,
                        char *const *label, char **ret, struct ts_err *err)
 {
@@ -144,7 +144,7 @@ void ts_cpd_tensor(const ts_cpd *c, ts_cpd_origin *ret)
     ts_api_result(ret, &origin, sizeof origin);
 }
 
-/* ---- names from a program ---- */
+/* ---- names that a program gives ---- */
 
 static int take_origin(const ts_cpd_origin *given, struct ts_model_tensor *ret, struct ts_err *err)
 {
@@ -163,7 +163,7 @@ static int take_origin(const ts_cpd_origin *given, struct ts_model_tensor *ret, 
     return 0;
 }
 
-/* Takes the names of another decomposition, which must have the same sizes. */
+/* Shares the names of another decomposition, which must have the same sizes. */
 static int share_names(const ts_cpd *c, const ts_cpd *from, struct ts_model_names **ret,
                        struct ts_err *err)
 {

@@ -15,16 +15,17 @@
 #include "engine/processor.h"
 #include "format/arrays/array_name.h"
 
-#define SECOND_NS     1e9
-#define MOST_NS       9e18                   /* longest time that is reported */
-#define STATES_NS     UINT64_C(300000000000) /* default time between two states, as in tstream cp */
+#define SECOND_NS 1e9
+#define MOST_NS   9e18 /* longest time, in nanoseconds, that is reported */
+/* default time between the saving of two states, as in tstream cp */
+#define STATES_NS     UINT64_C(300000000000)
 #define LEAST_SQUARES "least-squares"
-#define MOST_SECONDS  1e9 /* some thirty years */
+#define MOST_SECONDS  1e9 /* longest time, in seconds, that a setting may have: some thirty years */
 
 /* ---- options, with the names of tstream cp ---- */
 
-/* A setting of each mode: what the member at `at` of struct ts_constraint holds. OF_RUN: the
- * setting is one of the run. */
+/* What a setting of modes sets: the member at offset `at` of struct ts_constraint, and its type.
+ * OF_RUN: the setting is one of the run. */
 struct of_modes {
     enum { OF_RUN, IS_WHETHER, IS_PENALTY, IS_BOUNDS } kind;
     size_t at;
@@ -46,13 +47,13 @@ struct args {
         int fortran;
     } array; /* options of a dense tensor, which the library gets as part of the tensor's name */
     char loss_text[64], hold_out_text[32], format_text[32];
-    char modes_text[TS_N_SETTINGS][MODES_CHARS]; /* texts of settings of modes */
+    char modes_text[TS_N_SETTINGS][MODES_CHARS]; /* texts of the settings of modes */
 };
 
 struct row {
     struct ts_opt opt;
     struct of_modes modes;
-    const char *field; /* field in tstream.h; NULL: the library lacks this setting */
+    const char *field; /* the setting's field in tstream.h; NULL: the library lacks this setting */
     enum ts_run_fixed resume;
 };
 
@@ -80,7 +81,7 @@ static const char *const record_first[] = {
     "gpu-memory", "trace",      "restarts",  NULL,
 };
 
-/* The order of options in states. Other settings follow these. */
+/* The order of options in the states of runs. Other settings follow these. */
 static const char *const state_first[] = {
     "rank",      "seed",       "init",   "precision",  "iters",      "tol",
     "format",    "nonneg",     "fix",    "simplex",    "l1",         "l2",
@@ -89,7 +90,7 @@ static const char *const state_first[] = {
     "optimizer", "hold-out",   "rows",   "checkpoint", NULL,
 };
 
-/* ret := the options in run.json, of one model or of several. */
+/* ret := the options that run.json has, of one model or of several. */
 static void options_of_record(int several, struct ts_opt ret[TS_N_SETTINGS + 1])
 {
     uint32_t n = 0, at;
@@ -99,7 +100,8 @@ static void options_of_record(int several, struct ts_opt ret[TS_N_SETTINGS + 1])
     ret[n] = (struct ts_opt){ 0 };
 }
 
-/* ret := the text of an option that sets constraints of modes; "" if no mode has the constraint. */
+/* ret := the text of an option that sets a constraint of modes; "" if no mode has the
+ * constraint. */
 static void modes_text(const struct ts_constraint *constraint, uint32_t order,
                        const struct of_modes *modes, char ret[MODES_CHARS])
 {
@@ -139,7 +141,7 @@ static void format_text(const ts_cp_conf *run, char ret[32])
 static void take_args(struct args *a, const ts_session_conf *session, const struct ts_tensor *t,
                       const ts_cp_conf *run, const struct ts_spec *spec)
 {
-    /* members in settings.def; the other members follow below */
+    /* sets the members from rows of settings.def; other members follow below */
 #define SET(member, ...) __VA_OPT__(a->member = __VA_ARGS__;)
 #define SETTING(member, option, letter, kind, def, arg, section, resume, keyword, field, value, \
                 help)                                                                           \

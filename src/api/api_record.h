@@ -21,7 +21,7 @@ struct ts_api_record;
 int ts_api_record_new(const struct ts_tensor *t, const ts_session_conf *session,
                       const ts_cp_conf *conf, const struct ts_spec *spec, const char *out,
                       int resumed, struct ts_api_record **ret, struct ts_err *err);
-struct ts_run_who ts_api_record_who(const struct ts_api_record *r); /* NULL: without options */
+struct ts_run_who ts_api_record_who(const struct ts_api_record *r); /* r NULL: without options */
 void ts_api_record_free(struct ts_api_record *r);                   /* NULL is fine */
 
 /* Makes the text of the options in a state or in models.run, with the names of `tstream cp`, so
@@ -32,11 +32,12 @@ int ts_api_options_text(const struct ts_tensor *t, const ts_session_conf *sessio
                         uint32_t n_ranks, uint32_t restarts, char **ret, uint64_t *bytes,
                         struct ts_err *err);
 
-/* TS_EARG if a run of tstream cp has a setting that the library lacks, and its value is not the
- * default. */
+/* Returns TS_EARG if the state of a run of tstream cp has a setting that the library lacks, and its
+ * value is not the default. */
 int ts_api_record_lacks(const struct ts_state *s, const char *dir, struct ts_err *err);
 
-/* Nanoseconds between two states; 0: a state is saved only if the run ends early. */
+/* Returns the nanoseconds between the saving of two states; 0: a state is saved only if the run
+ * ends early. */
 uint64_t ts_api_every_ns(const ts_cp_conf *conf);
 
 /* Writes models.json, models.tsv and the links to best models into `dir`, after all models are

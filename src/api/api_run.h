@@ -22,29 +22,32 @@
 #include "model/kruskal.h"
 
 struct ts_api_run {
-    struct ts_session *session; /* its member `be` is this model in the backend */
+    struct ts_session *session; /* session->be is this model in the backend */
     ts_cp_conf conf;            /* the result of ts_api_run_conf */
     const struct ts_api *api;
-    /* for one of several models, instead of `sweep` of conf; may be NULL */
+    /* called after a sweep of one of several models, instead of `sweep` of conf; may be NULL */
     ts_several_sweep_fn *sweep;
     void *ctx;
-    uint32_t number; /* number of this model among several, from 0 */
-    /* for one of several models that are written; otherwise NULL */
+    uint32_t number; /* number of this model among several models, from 0 */
+    /* the model's place among several models that are written; otherwise NULL */
     const struct ts_run_place *place;
     int timed_out; /* 1: max_seconds have passed */
     int enough;    /* 1: the caller's sweep function wants no more sweeps */
 
-    struct ts_resume from; /* file NULL: the run begins anew */
+    /* the state to resume from; its member `file` is NULL if the run begins anew */
+    struct ts_resume from;
     struct ts_spec spec;
     struct ts_model *start;
-    struct ts_api_record *record; /* NULL: no files are written */
+    /* options for the record of the run; NULL: no files are written */
+    struct ts_api_record *record;
     struct ts_run run;
     /* number of passes in a sweep before each mode, and in a whole sweep */
     uint32_t passes[TS_MAX_ORDER + 1];
-    /* start of the current sweep, and time of the last one; 0: there was none */
+    /* sweep_start_ns: start of the current sweep; last_sweep_ns: time of the sweep before; 0: there
+     * was none */
     _Atomic uint64_t sweep_start_ns, last_sweep_ns;
 
-    /* results, after the run */
+    /* results of the run, set at its end */
     struct ts_kruskal *model;
     ts_cp_result result;
 };
@@ -54,7 +57,7 @@ struct ts_api_run {
 int ts_api_run_conf(const ts_cp_conf *given, const struct ts_tensor *t, ts_cp_conf *ret,
                     struct ts_err *err);
 
-/* Makes the specification of the run. TS_EARG if it is not possible. */
+/* Makes the specification of the run. Returns TS_EARG if it is not possible. */
 int ts_api_run_spec(const ts_cp_conf *conf, const struct ts_tensor *t, struct ts_spec *ret,
                     struct ts_err *err);
 
@@ -91,11 +94,13 @@ struct ts_api_timer {
     pthread_cond_t ended;
     volatile int *stop;
     uint64_t until_ns;
-    int running, over; /* over: 1 if the runs have ended, so that nothing has to be stopped */
+    /* running: 1 if the thread was started; over: 1 if the runs have ended, so that nothing has to
+     * be stopped */
+    int running, over;
     int rang;
 };
 
-/* t must be all zeros. seconds 0: no limit. */
+/* Starts the time limit. t must be all zeros. seconds 0: no limit. */
 int ts_api_timer_start(struct ts_api_timer *t, double seconds, volatile int *stop,
                        struct ts_err *err);
 

@@ -29,7 +29,7 @@ static int wants_slices(const ts_cpd_score_conf *c)
            c->slice_model != NULL || c->slice_rmse != NULL || c->slice_mae != NULL;
 }
 
-/* Returns the mean, from a sum over nonzeros; NaN if the sum of weights is 0. */
+/* Returns the mean over nonzeros, from their sum; NaN if the sum of their weights is 0. */
 static double mean_of(const struct ts_score_sums *x, double sum)
 {
     return x->weight > 0 ? sum / x->weight : NAN;

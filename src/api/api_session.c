@@ -125,8 +125,8 @@ int ts_takes_observed(const ts_tensor *t, int loss)
     return ts_spec_takes_observed(t, ts_api_gcp(loss), loss == TS_LOSS_POISSON);
 }
 
-/* Sets constraints in *ret for which the engine reserves memory: those whose row updates read old
- * rows, and smooth modes. */
+/* Sets in *ret the constraints for which the engine reserves memory: those whose row updates read
+ * old rows, and smooth modes. */
 static int take_own_rows(const ts_tensor *t, const ts_session_conf *conf, struct ts_spec *ret,
                          struct ts_err *err)
 {
@@ -230,7 +230,7 @@ void ts_session_progress(const ts_session *s, ts_progress *ret)
     ts_api_result(ret, &p, sizeof p);
 }
 
-/* ---- exact fits ---- */
+/* ---- fits of a decomposition ---- */
 
 static int run_known(const struct ts_score_conf *c, void *ret, struct ts_err *err)
 {

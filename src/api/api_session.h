@@ -15,18 +15,20 @@ struct ts_session {
     ts_session_conf conf;
     /* the session's own engine; not used in a session for one of several models */
     struct ts_engine own;
-    struct ts_engine *engine; /* points to `own`, or to the engine of the session for all models */
-    void *be;                 /* this model in the backend: the result of ts_engine_model */
-    struct ts_trace *trace;   /* NULL: there is no trace */
-    volatile int own_stop;    /* used as stop flag if the caller has none */
+    /* the engine that is used: `own`, or the engine of the session for all models */
+    struct ts_engine *engine;
+    void *be;               /* this model in the backend: the result of ts_engine_model */
+    struct ts_trace *trace; /* NULL: there is no trace */
+    volatile int own_stop;  /* used as stop flag if the caller has none */
     volatile int *stop;
     int ended; /* 1: the session has failed, or was stopped */
     _Atomic(struct ts_session *)
         told; /* for one of several models: a session that also gets progress within a sweep */
 
     /* Progress of the run, for any thread. */
-    atomic_uint_fast32_t sweep, mode; /* current sweep and mode; sweep from 1, 0 before a run */
-    atomic_uint_fast64_t nnz;         /* nonzeros of the current mode that are computed */
+    /* number of the current sweep (from 1; 0 before a run), and of the current mode */
+    atomic_uint_fast32_t sweep, mode;
+    atomic_uint_fast64_t nnz; /* number of nonzeros of the current mode that are computed */
 };
 
 /* Opens a session. n_models: 0, or the number of models to compute side by side, with these ranks
@@ -36,8 +38,8 @@ int ts_api_session_open(const ts_tensor *t, const ts_session_conf *conf, uint32_
                         const uint32_t *ranks, const struct ts_api *a, ts_session **ret,
                         struct ts_err *err);
 
-/* ts_api_session_conf checks the caller's conf, ts_api_engine_conf makes the engine's conf from it,
- * and ts_api_engine_note passes on the engine's warnings. */
+/* ts_api_session_conf checks the caller's configuration, ts_api_engine_conf makes that of the
+ * engine from it, and ts_api_engine_note passes on the engine's warnings. */
 int ts_api_session_conf(const ts_session_conf *given, ts_session_conf *conf, struct ts_err *err);
 struct ts_engine_conf ts_api_engine_conf(const ts_tensor *t, const ts_session_conf *c);
 void ts_api_engine_note(const struct ts_api *a, const ts_session_conf *c, struct ts_engine *e);
@@ -59,7 +61,7 @@ static inline int ts_api_is_loss(int loss)
            (loss <= TS_LOSS_POISSON || ts_loss_of(loss - TS_LOSS_POISSON) != NULL);
 }
 
-/* TS_EARG unless the loss and the optimizer exist. */
+/* Returns TS_EARG unless the loss and the optimizer exist. */
 int ts_api_check_loss(int loss, int optimizer, struct ts_err *err);
 
 static inline int ts_api_gcp(int loss)

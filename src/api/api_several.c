@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Computes several models of a tensor by the library: as many side by side as there is memory for,
- * until all are done. If a directory is given, writes the same files as tstream cp. */
+/* Computes several models of a tensor by the library: as many at the same time as there is memory
+ * for, until all are done. If a directory is given, writes the same files as tstream cp. */
 #include <malloc.h>
 #include <math.h>
 #include <stdio.h>
@@ -35,17 +35,20 @@ struct several {
     uint32_t n, restarts;
     struct ts_models_table table;
     ts_cpd **model;            /* n models, in the order of the table; NULL: not computed yet */
-    ts_several_result *result; /* results of the n models */
+    ts_several_result *result; /* n results, of the models in `model` */
     struct ts_api_timer timer;
 
-    struct ts_run_several all; /* its dir is NULL if no files are written */
+    /* the engine's data of this run; its member `dir` is NULL if no files are written */
+    struct ts_run_several all;
 
-    struct ts_models_run from; /* dir NULL: the run begins anew */
+    /* the earlier run to be resumed; its member `dir` is NULL if the run begins anew */
+    struct ts_models_run from;
     struct ts_spec spec;
 
-    volatile int own_stop; /* used if the caller has no stop flag */
+    volatile int own_stop; /* stop flag that is used if the caller has none */
     ts_session *session;   /* NULL: none is open */
-    struct one *one;       /* TS_RUN_AT_ONCE: models that are computed side by side */
+    /* the models that are computed at the same time, with room for TS_RUN_AT_ONCE */
+    struct one *one;
 };
 
 static uint32_t rank_of(const struct several *s, uint32_t row)
@@ -53,7 +56,7 @@ static uint32_t rank_of(const struct several *s, uint32_t row)
     return s->conf.rank[row / s->restarts];
 }
 
-/* ---- checks of the request ---- */
+/* ---- checks of the caller's request ---- */
 
 static int check_ranks(const ts_several_conf *c, struct ts_err *err)
 {
@@ -138,7 +141,7 @@ static int take_confs(struct several *s, const ts_session_conf *session,
                    : rc;
 }
 
-/* ---- files ---- */
+/* ---- files of the models ---- */
 
 static char *path_of(const struct several *s, uint32_t row, struct ts_err *err)
 {
@@ -171,8 +174,8 @@ static const ts_cpd *first_start(const struct several *s)
     return ret;
 }
 
-/* TS_EARG unless the earlier run had the same models. Other settings are checked with the models'
- * states. */
+/* Returns TS_EARG unless the earlier run, which is to be resumed, had the same models. Other
+ * settings are checked with the models' states. */
 static int check_from(const struct several *s, char *options, uint64_t bytes, struct ts_err *err)
 {
     static const struct {
@@ -203,7 +206,7 @@ static int check_from(const struct several *s, char *options, uint64_t bytes, st
     return rc;
 }
 
-/* Opens the directory, and reads what an earlier run left in it. */
+/* Opens the directory of the result, and reads what an earlier run left in it. */
 static int open_out(struct several *s, struct ts_err *err)
 {
     ts_cp_conf conf = s->run;
@@ -292,7 +295,7 @@ static int find_done(struct several *s, struct ts_err *err)
     return rc;
 }
 
-/* ---- models side by side ---- */
+/* ---- models that are computed at the same time ---- */
 
 static void close_session(struct several *s)
 {
@@ -300,7 +303,7 @@ static void close_session(struct several *s)
     s->session = NULL;
 }
 
-/* Opens a session for as many of the next models as possible. */
+/* Opens a session for as many of the next models as there is memory for. */
 static int open_session(void *ctx, const uint32_t *ranks, uint32_t n, uint32_t *room,
                         struct ts_err *err)
 {
@@ -316,7 +319,7 @@ static int open_session(void *ctx, const uint32_t *ranks, uint32_t n, uint32_t *
     return rc;
 }
 
-/* Model k reports the progress from now on. */
+/* Makes model k report the progress from now on. */
 static void take_lead(void *ctx, uint32_t k, uint32_t at_once)
 {
     struct several *s = ctx;
@@ -372,7 +375,7 @@ static int begin_one(void *ctx, uint32_t k, struct ts_run **ret, struct ts_err *
     return rc;
 }
 
-/* Ends model k: rc is 0 if it made all its sweeps, or the error. */
+/* Ends model k. rc: 0 if it made all its sweeps, or the error. */
 static int end_one(void *ctx, uint32_t k, int rc, struct ts_err *err)
 {
     struct several *s = ctx;
@@ -411,7 +414,8 @@ static int end_one(void *ctx, uint32_t k, int rc, struct ts_err *err)
     return rc;
 }
 
-/* All models under way end because of the error rc. */
+/* Called when all models under way are about to end because of the error rc. Ends the time limit,
+ * and notes whether it was the cause. */
 static void take_failure(void *ctx, int rc, int saved, struct ts_err *err)
 {
     struct several *s = ctx;
@@ -440,7 +444,7 @@ static int compare(struct several *s, struct ts_err *err)
     return rc;
 }
 
-/* Writes the table, and gives the directory its name. */
+/* Writes the table of models, and gives the directory its name. */
 static int finish(struct several *s, struct ts_err *err)
 {
     struct ts_err warn = { 0 };
@@ -467,7 +471,7 @@ static void tell_kept(const struct several *s, struct ts_err *err)
                  ts_atomic_dir_partial(s->all.dir));
 }
 
-/* ---- all models ---- */
+/* ---- the run of all models ---- */
 
 static int run_several(struct several *s, struct ts_err *err)
 {

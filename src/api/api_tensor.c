@@ -18,7 +18,8 @@
 #include "format/walk.h"
 #include "stream/cells_norm.h"
 
-/* Programs say nothing of the memory of this build, so it has the default of tshard build. */
+/* Merges the segments of a tensor. A program cannot set the memory of this build, so it has the
+ * default of tshard build. */
 static int merge(const char *path, struct ts_tensor **outside, struct ts_err *err)
 {
     struct ts_append_report report;
@@ -209,8 +210,8 @@ int ts_each(const ts_tensor *t, const ts_each_conf *conf, ts_error *err)
 
 struct ts_cursor {
     struct ts_walk walk;
-    uint64_t shard; /* the shard that is being read */
-    uint32_t block; /* the next block */
+    uint64_t shard; /* number of the shard that is being read */
+    uint32_t block; /* number of the block that is decoded next */
     int read;       /* 1: the bytes of the shard are in raw */
     void *raw;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Limits the time that runs may take. */
+/* Limits the time that runs of the library may take. */
 #include <math.h>
 #include <pthread.h>
 
@@ -9,7 +9,7 @@
 #include "base/machine/thread.h"
 
 #define SECOND_NS    1e9
-#define MOST_SECONDS 1e9 /* some thirty years */
+#define MOST_SECONDS 1e9 /* longest time limit in seconds: some thirty years */
 
 static void *wait_until(void *arg)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The commit that was compiled. */
+/* Returns the commit from which the library was compiled. */
 #include "api/version.h"
 
 #include "api/version_commit.h" /* made by make: see Makefile.inc */

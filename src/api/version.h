@@ -3,7 +3,7 @@
 #ifndef TS_API_VERSION_H
 #define TS_API_VERSION_H
 
-/* The commit as `git describe` names it. It ends with "-dirty" if files had changed, and is
+/* Returns the commit as `git describe` names it. It ends with "-dirty" if files had changed, and is
  * "unknown" outside of git. */
 const char *ts_version_commit(void);
 
