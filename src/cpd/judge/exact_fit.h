@@ -41,7 +41,7 @@ struct ts_exact_fit_conf {
     const struct ts_backend *backend;
     void *be;               /* the opened backend, with the model's rank and TS_FLOAT64 */
     struct ts_feed *feed;   /* reads the shards of ts_exact_fit_mode, or of all modes */
-    struct ts_model *model; /* freshly opened: no row was read yet */
+    struct ts_model *model; /* a freshly opened model, of which no row was read yet */
     double norm;      /* |X| without the cells that the backend holds out; 0: |X| of the tensor */
     uint32_t threads; /* 0: all */
     /* ranks of the backend, each of which computes a part; NULL: this process alone */

@@ -36,7 +36,7 @@
 struct ts_score_conf {
     const struct ts_tensor *tensor;
     const struct ts_backend *backend; /* has the capability CELLS or, for sums alone, SCORES */
-    void *be;                         /* opened with the model's rank */
+    void *be;                         /* the backend's data, opened with the model's rank */
     struct ts_feed *feed;             /* reads the shards of `mode`, or of all modes */
     /* in each mode, a row for each index, or fewer rows and an array of their indices */
     const struct ts_kruskal *model;
@@ -72,7 +72,7 @@ struct ts_score {
     double poisson;
     /* number of rows of `mode`, if sums of slices are wanted; otherwise 0 */
     uint64_t n_slices;
-    struct ts_score_sums *slice; /* n_slices: the sums of each slice */
+    struct ts_score_sums *slice; /* n_slices structs: the sums of each slice */
     uint32_t n_top;
     /* The largest residuals, in descending order. Equal residuals are in the order of the tensor's
      * copy for `mode`. */

@@ -115,7 +115,7 @@ PART int sum_logs(uint32_t n, const double *x, const double *m, double *ret)
     return (bad[0] | bad[1] | bad[2] | bad[3]) == 0;
 }
 
-/* ---- for each instruction set ---- */
+/* ---- the functions for each instruction set ---- */
 
 #ifdef __x86_64__
 static __attribute__((target("avx2"))) void

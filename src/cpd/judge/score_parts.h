@@ -34,7 +34,7 @@ struct ts_score_worker {
     uint64_t unseen;
     /* row, in the factor of `mode`, of the slice that is being summed */
     uint64_t row;
-    struct ts_score_sums slice; /* sums of that slice so far */
+    struct ts_score_sums slice; /* sums of the nonzeros of this slice so far */
     /* 1: `slice` is the first slice of the partition, so the partition before may have the
      * beginning of this slice */
     int in_first;
@@ -67,7 +67,7 @@ struct ts_scoring {
     struct ts_score *ret;
     uint64_t n_parts;
     struct ts_score_part *part;
-    struct ts_score_worker *worker; /* one for each thread */
+    struct ts_score_worker *worker; /* an array with one struct for each thread */
     /* Known cells of each partition of a slab (a part of a dense tensor that is read as a whole).
      * They are added to slices afterwards, because cells of an array are not sorted by slices.
      * NULL: slices are not wanted, or the tensor has shards. */

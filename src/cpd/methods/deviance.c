@@ -43,7 +43,7 @@ double ts_deviance_constant(const struct ts_loss *loss, double at, double cells,
     if (loss->in_x == TS_IN_X_ANY)
         return kept->reference + of_zeros(loss, unlisted, 0, at);
     m = loss->constant(mean, at);
-    if (!isfinite(m)) /* all values are equal, and an infinite m predicts them */
+    if (!isfinite(m)) /* all values of the tensor are equal, and an infinite m predicts them */
         return 0;
     if (loss->in_x == TS_IN_X_APART)
         return apart(loss, at, kept, m) + of_zeros(loss, unlisted, m, at);

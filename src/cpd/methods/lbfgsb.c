@@ -47,7 +47,7 @@ struct lbfgsb {
     struct ts_gcp gcp; /* rate: step length, in units of the direction */
     /* for all modes, one after another: the direction of the step for each entry of the factor */
     double *direction;
-    double *sum;    /* two sums for each span */
+    double *sum;    /* two sums for each span (SPAN entries of a factor) */
     uint64_t bytes; /* bytes of `direction` and `sum` */
     /* by mode: its first entry in `direction`, and its number of entries */
     uint64_t at[TS_MAX_ORDER], n[TS_MAX_ORDER];

@@ -41,7 +41,7 @@ struct ts_state;
 
 /* The memory of a method. Factors, and what every run takes (ts_solver_bytes), are not included. */
 struct ts_method_bytes {
-    /* held from the start of the run to its end; a copy of the state takes the same again */
+    /* held from the start of the run to its end; a copy of the state takes the same amount again */
     uint64_t kept;
     uint64_t work; /* held while a mode is updated */
     uint64_t sums; /* held after the last mode, if the backend computes in host memory */
@@ -50,8 +50,8 @@ struct ts_method_bytes {
 struct ts_method {
     const char *name;
     size_t own_bytes;
-    /* 1: `judge` needs a pass of its own. So a fixed last mode needs no product, and a state does
-     * not contain the errors */
+    /* 1: `judge` computes the fit in a pass of its own. So a fixed last mode needs no product, and
+     * a state does not contain the errors at cells */
     int fit_apart;
 
     /* 1: on request, the inner product of model and tensor is computed after each mode */
@@ -156,7 +156,7 @@ const struct ts_method *ts_method_of(const struct ts_spec *spec);
 /* Calls lost_sign of the method. *mean is set if the result is not 0. */
 int ts_method_lost_sign(const struct ts_tensor *t, const struct ts_spec *spec, double *mean);
 
-/* Calls `bytes` of the method. */
+/* Calls `bytes` of the method that the specification asks for. */
 struct ts_method_bytes ts_method_bytes_of(const struct ts_tensor *t, uint32_t rank,
                                           enum ts_precision precision, const struct ts_spec *spec);
 

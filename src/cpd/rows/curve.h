@@ -35,7 +35,7 @@ struct ts_curve {
     const unsigned char *is_row;
     double g, mu; /* as in the formula above; both are above 0, and g may be arbitrarily small */
     double l1, lower, upper; /* l1 is not negative; bounds may be infinite */
-    const double *c;         /* n: the linear term; 0 for entries without a row */
+    const double *c;         /* n: c in the formula above; 0 for entries without a row */
     /* n: on entry the column to start from, which may be out of bounds; on return the result. */
     double *x;
     double *scratch;            /* TS_CURVE_SCRATCH * n numbers of free memory */

@@ -33,7 +33,7 @@ struct ts_row_columns {
     double *m;       /* rank x n: columns of the MTTKRP */
     double *a;       /* rank x span: columns of the factor, 0 for an index without a row */
     double *more;    /* more memory, which the caller asked for in ts_row_columns_open */
-    double *chunk;   /* rows that are being copied */
+    double *chunk;   /* memory for rows that are being copied */
     double size;     /* set by ts_row_columns_put: sum of the magnitudes of all entries */
     void *memory;
     uint64_t bytes;

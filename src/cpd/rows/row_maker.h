@@ -31,7 +31,8 @@ struct ts_row_task {
 };
 
 struct ts_row_maker {
-    /* Returns TS_EARG if a mode cannot have such rows. NULL: every mode can. */
+    /* Returns TS_EARG if a mode cannot have rows that are computed in this way. NULL: every mode
+     * can. */
     int (*check)(const struct ts_tensor *t, uint32_t mode, uint32_t rank, struct ts_err *err);
     /* Returns the bytes that `make` allocates. NULL: none. */
     uint64_t (*bytes)(const struct ts_tensor *t, uint32_t mode, uint32_t rank);
@@ -49,14 +50,15 @@ struct ts_row_maker {
 #define TS_ROW_MAKER_DECLARE(NAME, name) extern const struct ts_row_maker ts_rows_##name;
 TS_ROW_MAKERS(TS_ROW_MAKER_DECLARE)
 
-/* Returns the maker of a kind of update, or NULL if a backend computes it. */
+/* Returns the row maker of a kind of row update, or NULL if a backend computes it. */
 const struct ts_row_maker *ts_row_maker_of(enum ts_row_kind kind);
 
 /* Returns TS_EARG if some mode cannot have the rows that the specification asks for. */
 int ts_row_makers_check(const struct ts_tensor *t, uint32_t rank, const struct ts_spec *spec,
                         struct ts_err *err);
 
-/* Returns the bytes that the makers allocate: the most that any mode takes. spec may be NULL. */
+/* Returns the bytes that the row makers allocate: the most that any mode takes. spec may be
+ * NULL. */
 uint64_t ts_row_makers_bytes(const struct ts_tensor *t, uint32_t rank, const struct ts_spec *spec);
 
 #endif

@@ -61,7 +61,7 @@ struct smooth {
     double *b;     /* rank x n: columns of M Q, which are replaced by columns of B */
     /* for each column that is being solved at the same time: 4 x span numbers, for a struct band */
     double *band;
-    /* chunk: rows that are copied; dot: inner product of each of these rows of M and A */
+    /* chunk: rows that are being copied; dot: inner product of each of these rows of M and A */
     double *chunk, *dot;
 };
 
@@ -304,8 +304,8 @@ static void solve_columns(const struct smooth *s)
     }
 }
 
-/* Replaces m, a row of the MTTKRP, by the row of A, rounded to the precision of the backend.
- * Returns the inner product of both. */
+/* Replaces m, a row of the MTTKRP, by the same row of the new factor A, rounded to the precision of
+ * the backend. Returns the inner product of both rows. */
 static double turn_back(const struct smooth *s, uint64_t row, double *m)
 {
     double a[TS_MAX_RANK] = { 0 }, sum = 0;

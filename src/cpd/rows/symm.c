@@ -20,7 +20,7 @@ uint64_t ts_symm_bytes(uint32_t n)
     return (2 * (uint64_t)n + 4) * padded(n) * sizeof(double);
 }
 
-/* ---- for each instruction set ---- */
+/* ---- the functions for each instruction set ---- */
 
 /* Functions of symm_cholesky_body.h and symm_eigen_body.h for one instruction set: the whole
  * inverse, and its parts for threads. */

@@ -182,7 +182,7 @@ PART void step(struct eigen *g, uint32_t first, uint32_t end)
         const double f = s * e[i], b = c * e[i], r = length_of(f, x);
         double t;
         e[i + 1] = r;
-        if (r == 0) { /* the matrix splits into two here */
+        if (r == 0) { /* the matrix splits into two matrices here */
             d[i + 1] -= p;
             e[end] = 0;
             rotate(g, i + 1, end);

@@ -24,7 +24,7 @@ struct ts_accelerate {
     /* 1: the lengths of the factors' columns matter (ts_spec_lengths) */
     int lengths;
     struct ts_disk_accelerate pace;
-    int kept; /* 1: `before` and `lambda` hold factors and weights */
+    int kept; /* 1: `before`, `lambda` and `norm` are set */
     /* by mode: rows of the factor that the last sweep started from, in the precision of the run */
     void *before[TS_MAX_ORDER];
     uint64_t bytes[TS_MAX_ORDER]; /* by mode: bytes of `before` */
@@ -33,7 +33,7 @@ struct ts_accelerate {
     double *lambda;
     double *norm;
     double *chunk; /* memory for rows that are being copied */
-    double *scale; /* rank: multipliers of the columns of `before` */
+    double *scale; /* rank: numbers by which the columns of `before` are multiplied */
 };
 
 static uint64_t row_bytes(uint32_t rank, enum ts_precision precision)

@@ -177,7 +177,7 @@ static int row_sum_new(struct row_sum *s, uint32_t rank, uint64_t n, double *gra
     return s->part == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for a Gram matrix") : 0;
 }
 
-/* Adds the last piece, completes the matrix, and frees the memory. */
+/* Adds the Gram matrix of the last piece, completes the sum, and frees the memory. */
 static void row_sum_free(struct row_sum *s)
 {
     while (s->part != NULL && s->piece < s->n_pieces)
@@ -187,7 +187,7 @@ static void row_sum_free(struct row_sum *s)
     free(s->part);
 }
 
-/* Sets negative numbers to 0. */
+/* Sets the negative ones of n numbers to 0. */
 static void cut_negative(double *rows, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
@@ -320,7 +320,7 @@ int ts_init_mode(const struct ts_init_conf *c, uint32_t mode, double *gram, stru
     return rc;
 }
 
-/* ---- writing the start to a file ---- */
+/* ---- writing the starting factors to a file ---- */
 
 struct start {
     const struct ts_init_conf *conf;

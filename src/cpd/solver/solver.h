@@ -90,7 +90,7 @@ struct ts_solver_mode {
     uint32_t sweep, mode; /* the sweep from 1, the mode from 0 */
     uint64_t total_ns;
     const struct ts_backend_times *times; /* times of each device; lent for the call */
-    /* the objective with penalties; NaN if it was not asked for, or nothing was solved */
+    /* the objective with penalties; NaN if the caller did not ask for it, or nothing was solved */
     double objective;
 };
 
@@ -145,7 +145,8 @@ struct ts_solver_rows {
     void *be;
     uint32_t rank; /* columns of the backend's factors */
     int mean;      /* 1: one more column follows, for the component that is the subtracted mean */
-    uint32_t minus_mode; /* that column is all -1 in this mode, and all 1 in the others */
+    /* the column for the mean is all -1 in this mode, and all 1 in the others */
+    uint32_t minus_mode;
 };
 
 int ts_solver_rows(void *rows, uint32_t mode, uint64_t row, uint64_t n, double *ret,
@@ -159,7 +160,7 @@ struct ts_solver_result {
     double *norm;
     struct ts_solver_rows rows;
     uint32_t best_sweep; /* with patience: the sweep that the model is from; 0: the last sweep */
-    double mean;         /* as in struct ts_solver_sweep */
+    double mean;         /* the mean that is subtracted, as in struct ts_solver_sweep */
     double fit;
     double fit_norm;  /* |X| of the fit: without held-out cells */
     double fit_error; /* about how far rounding moves the fit; 0: not noticeably */

@@ -65,7 +65,7 @@ double ts_solver_fit_of(struct ts_solver *a, double square)
     a->left = square + a->model - 2 * a->inner;
     if (norm == 0) /* no nonzeros (check_values): a model of zeros is right */
         return a->model == 0 ? 1 : -INFINITY;
-    return 1 - sqrt(a->left < 0 ? 0 : a->left) / norm; /* not fmax, which would hide NaN */
+    return 1 - sqrt(a->left < 0 ? 0 : a->left) / norm; /* does not use fmax, which would hide NaN */
 }
 
 int ts_solver_fit_of_kept(struct ts_solver *a, double listed, double *ret, struct ts_err *err)

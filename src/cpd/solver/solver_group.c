@@ -19,7 +19,7 @@ struct member {
 
 struct group {
     struct member *member;
-    struct ts_request *wanted; /* the requests of the runs that take part in a pass */
+    struct ts_request *wanted; /* the requests of the runs that take part in the next pass */
     uint32_t n, order, mode;
     enum ts_request_kind kind; /* kind of the requests in the pass */
     const struct ts_backend *backend;

@@ -25,7 +25,7 @@
 
 #define TS_SOLVER_WANTED 1 /* returned if a product is needed to continue */
 
-/* The purpose of the next product. */
+/* The purpose of the next product (MTTKRP). */
 enum ts_solver_at {
     TS_SOLVER_START, /* the factors are not computed yet */
     /* a mode that is solved before the first sweep, for its signs (solver_start.c) */

@@ -80,12 +80,12 @@ static int parse_modes(struct reader *r, const char *option, const char *text, u
     }
 }
 
-/* Parses "0.1" for all modes, or "1=0.1,3=2". */
+/* Parses a penalty: "0.1" for all modes, or "1=0.1,3=2" for modes 1 and 3. */
 static int parse_penalty(struct reader *r, const char *option, const char *text,
                          double ret[TS_MAX_ORDER], struct ts_err *err)
 {
     const int all = text != NULL && strchr(text, '=') == NULL;
-    uint32_t named = 0; /* bit m: mode m is named already */
+    uint32_t named = 0; /* bit m: the text has named mode m already */
     memset(ret, 0, TS_MAX_ORDER * sizeof *ret);
     while (text != NULL) {
         uint32_t mode = 1;
@@ -118,8 +118,8 @@ static int parse_penalty(struct reader *r, const char *option, const char *text,
     return 0;
 }
 
-/* Parses "3" or "3=0.1", or several of these separated by commas. A mode without a number gets
- * 1. */
+/* Parses a penalty of modes: "3" or "3=0.1", or several of these separated by commas. A mode
+ * without a number gets 1. */
 static int parse_penalty_1(struct reader *r, const char *option, const char *text,
                            double ret[TS_MAX_ORDER], struct ts_err *err)
 {
@@ -156,7 +156,7 @@ static int parse_penalty_1(struct reader *r, const char *option, const char *tex
     return 0;
 }
 
-/* Parses "0:1" for all modes, or "1=0:1,3=-1:inf". */
+/* Parses bounds: "0:1" for all modes, or "1=0:1,3=-1:inf" for modes 1 and 3. */
 static int parse_bounds(struct reader *r, const char *option, const char *text,
                         struct ts_constraint ret[TS_MAX_ORDER], struct ts_err *err)
 {
@@ -295,7 +295,7 @@ static int parse_mode_rows(struct reader *r, struct ts_err *err)
     return rc;
 }
 
-/* ---- checks of all values ---- */
+/* ---- checks of the values of all settings ---- */
 
 int ts_run_values_spec(const struct ts_run_values *v, struct ts_spec *ret, uint32_t *named,
                        struct ts_err *err)

@@ -45,7 +45,7 @@
 struct ts_tensor;
 
 struct ts_spec {
-    /* the objective; all zero: least squares */
+    /* the objective; if the members up to lbfgsb are 0, it is least squares */
     /* 1: a Poisson model of counts, whose rows are updated by multiplication (apr.c) */
     int poisson;
     /* the loss for gradient descent (gcp.h); TS_GCP_NONE: least squares or Poisson */
@@ -120,7 +120,7 @@ uint32_t ts_spec_moments(const struct ts_spec *spec);
 /* Whether the specification needs moment number `which` of TS_MOMENTS_MOST. */
 int ts_spec_has_moment(const struct ts_spec *spec, uint32_t which);
 
-/* ---- functions of one mode ---- */
+/* ---- functions of a single mode ---- */
 
 /* Whether entries of the mode's factor must not be negative. */
 int ts_spec_positive(const struct ts_spec *spec, uint32_t mode);
@@ -135,7 +135,7 @@ void ts_spec_text(const struct ts_spec *spec, uint32_t mode, char *ret, size_t r
  * numbers. Constraints that it stores as text are compared as text (run_options.h). */
 int ts_spec_same_state(const struct ts_spec *a, const struct ts_spec *b, uint32_t mode);
 
-/* ---- what can be combined ---- */
+/* ---- which settings can be combined ---- */
 
 /* Whether a run by this loss always treats unlisted cells as unknown, even if not asked to.
  * (TS_GCP_NONE with poisson 0 is least squares.) It does if cells of the tensor have weights or are

@@ -121,7 +121,7 @@ uint64_t ts_checkpoint_disk(const struct ts_tensor *t, uint32_t rank, enum ts_pr
     return ts_state_bytes(&s) + before;
 }
 
-/* ---- rows of factors, for the writer ---- */
+/* ---- rows of factors, for the function that writes a state ---- */
 
 /* Reads rows of a factor from the backend (a ts_state_rows_fn). */
 static int live_rows(void *ctx, uint32_t mode, uint64_t row, uint64_t n, void *ret,

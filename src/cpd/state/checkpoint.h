@@ -41,7 +41,7 @@ struct ts_checkpoint_conf {
     uint64_t every_ns;
     uint32_t share;      /* states may take 1 / `share` of the run time; 0: 1 / 100 */
     int copy;            /* 1: there are ts_checkpoint_bytes of memory for a copy of the state */
-    const char *options; /* as in struct ts_state; copied */
+    const char *options; /* options of the run, as in struct ts_state; copied */
     uint64_t options_bytes;
     /* the state that the run was resumed from, for its history; NULL: the run began anew */
     const struct ts_state *from;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Looks up options in the text of a run, and checks such a text from a file. */
+/* Looks up options in the text of a run (run_options.h), and checks a text that comes from a
+ * file. */
 #include "cpd/state/run_options.h"
 
 #include <stdio.h>

@@ -20,7 +20,7 @@ enum ts_run_fixed {
     TS_RUN_MAY_CHANGE,
     TS_RUN_SAME_TEXT,
     TS_RUN_SAME_VALUE,
-    TS_RUN_OF_SEVERAL, /* only runs of several models record it */
+    TS_RUN_OF_SEVERAL, /* only runs of several models record the option */
 };
 
 /* A setting (base/settings.def) with its option of tstream cp. */

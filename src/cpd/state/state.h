@@ -44,7 +44,7 @@ struct ts_disk_state {
     uint64_t nnz;
     uint32_t order, rank;
     uint32_t precision;    /* 0: float32, 1: float64 */
-    uint32_t flags;        /* sum of TS_STATE_* values */
+    uint32_t flags;        /* sum of values of enum ts_state_flag */
     uint32_t sweep, mode;  /* where the run continues: sweep from 1, mode from 0 */
     uint64_t saved_s;      /* time of day, seconds since 1970 */
     uint64_t run_ns;       /* time of the run so far, without pauses */
@@ -100,7 +100,7 @@ struct ts_disk_accelerate {
     /* Difference between `best` and the fits of the last two sweeps, the later one first. */
     double gain[2];
     uint64_t streak; /* number of good sweeps in a row */
-    uint64_t taken;  /* 1: the step was made; 0: it comes next */
+    uint64_t taken;  /* 1: the extrapolation was made; 0: it comes next */
     uint64_t reserved[2];
 };
 
@@ -183,7 +183,7 @@ struct ts_state {
     /* 1: the specification has constraints: it is not plain least squares of all cells */
     int constrained;
     struct ts_spec spec;
-    double size[TS_MAX_ORDER]; /* see struct ts_disk_constraint */
+    double size[TS_MAX_ORDER]; /* `size` of each mode: see struct ts_disk_constraint */
     int accelerated;           /* 1: the run is accelerated: the members below are set */
     struct ts_disk_accelerate pace;
     double *before; /* rank + order x rank: weights and norms of the sweep before */
