@@ -9,7 +9,7 @@
 #include "tools/common/plan_rows.h"
 #include "tools/common/tool.h"
 
-#define FACTOR_RANK 16u /* default rank of tstream cp */
+#define FACTOR_RANK 16u /* rank for which the factors are counted: the default of tstream cp */
 
 struct plan_ahead {
     const struct ts_build_options *o; /* settings of the build, of which dim and n_dims are set */
@@ -34,7 +34,7 @@ static const char *verdict(const struct plan_ahead *p, const struct ts_need *nee
     return need->both.low > p->disk ? "no" : need->both.high <= p->disk ? "yes" : "perhaps";
 }
 
-/* Prints a row with a range, such as "1.2 GiB or more" or "1.2 GiB to 3 GiB". */
+/* Prints a row of the plan with a range, such as "1.2 GiB or more" or "1.2 GiB to 3 GiB". */
 static void bounds_row(const char *what, struct ts_space s)
 {
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS], note[80];

@@ -371,7 +371,7 @@ static uint64_t kept_of(const struct ts_cmd *cmd, uint64_t given)
     return said;
 }
 
-/* appends: the first operand is the tensor. */
+/* Runs tshard build, plan or append. appends 1: the first operand is the tensor. */
 static int run_command(const struct ts_cmd *cmd, int argc, char **argv, int appends,
                        tshard_build_fn *fn)
 {
@@ -540,7 +540,8 @@ static int build(const struct ts_cmd *cmd, const struct tshard_build_job *job, s
 {
     struct ts_build_report report;
     int rc = join_ranks(cmd, job, err);
-    tool_progress_start(job->progress, "opening", "", 0); /* a pipe may send nothing for a while */
+    /* shows this now, because a pipe may send nothing for a while */
+    tool_progress_start(job->progress, "opening", "", 0);
     if (rc == 0)
         rc = ts_build_paths(job->o, job->paths, job->n_paths, &report, err);
     tool_progress_end(job->progress);

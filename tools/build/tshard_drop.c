@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tshard drop: forgets slices of a tensor. */
+/* tshard drop: drops slices of a tensor. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static const struct ts_opt drop_opts[] = {
     { 0 },
 };
 
-/* Adds the cuts of one option. */
+/* Adds the cuts that an option asks for: --before (after 0) or --after (after 1). */
 static int add_cuts(const struct ts_tensor *t, const struct ts_opt_list *list, int after,
                     struct ts_append_cut cut[], uint32_t *n, struct ts_err *err)
 {

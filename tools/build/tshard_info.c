@@ -281,7 +281,8 @@ static void print_head(const struct ts_tensor *t)
 /* ---- the table of modes ---- */
 
 enum { MODE, NAME, SIZE, USED, LARGEST, SHARDS, BYTES, BOUND, COO, LABELS, N_COLUMNS };
-typedef char cells[N_COLUMNS][TS_NUM_CHARS]; /* longer names are cut off */
+/* text of a cell of the table; longer names are cut off */
+typedef char cells[N_COLUMNS][TS_NUM_CHARS];
 
 static void fill_row(const struct ts_tensor *t, uint32_t m, double bound, double coo, cells cell)
 {

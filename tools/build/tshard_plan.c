@@ -89,7 +89,7 @@ static int count_file(const char *path, struct plan *p, struct ts_err *err)
     if (fd < 0)
         return ts_fail_errno(err, TS_EIO, "%s: cannot be opened", path);
     if (pread(fd, head, sizeof head, 0) < 0)
-        head[0] = 0; /* opening the input later reports the error */
+        head[0] = 0; /* the error is ignored here: opening the input later reports it */
     close(fd);
     p->input_bytes += (uint64_t)st.st_size;
     p->text_bytes += (uint64_t)st.st_size * (head[0] == 0x1f && head[1] == 0x8b ? GZIP_RATIO : 1);

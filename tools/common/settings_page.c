@@ -9,7 +9,7 @@
 
 struct row {
     enum ts_run_fixed resume;
-    const char *keyword, *field; /* names in Python and C; NULL: none */
+    const char *keyword, *field; /* name in Python, and field in C; NULL: none */
 };
 
 #define SETTING(member, option, letter, kind, def, arg, section, resume, keyword, field, ...) \
@@ -19,7 +19,7 @@ static const struct row rows[] = {
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
-#define WIDTH      95 /* columns of a line of text, not counting string quotes */
+#define WIDTH      95 /* characters in a line of text, not counting string quotes */
 #define TEXT_BYTES 2048
 #define NAME_CHARS "abcdefghijklmnopqrstuvwxyz0123456789-"
 

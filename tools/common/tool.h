@@ -172,7 +172,7 @@ int tool_looks_written(const char *head, size_t n, int sure);
 #define tool_json_array  ts_json_array
 #define tool_json_object ts_json_object
 
-/* Closes an object or array of these functions. Closing the outermost object flushes the line. */
+/* Closes the innermost open object or array. Closing the outermost object flushes the line. */
 void tool_json_close(struct tool_json *j);
 
 /* Prints "options":{"rank":16,...}: the options of a command as a run's record has them, from the

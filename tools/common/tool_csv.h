@@ -16,7 +16,7 @@ struct tool_csv {
     int comma;
 };
 
-void tool_csv_text(struct tool_csv *c, const char *text); /* NULL: an empty cell */
+void tool_csv_text(struct tool_csv *c, const char *text); /* text NULL: an empty cell */
 void tool_csv_u64(struct tool_csv *c, uint64_t x);
 void tool_csv_f64(struct tool_csv *c, double x); /* writes the fewest digits that reproduce x */
 void tool_csv_f32(struct tool_csv *c, float x);

@@ -24,7 +24,8 @@ void tool_json_raw(const char *text, size_t n)
             bytes = 1;
         c = ts_json_code_point(s, bytes);
         if (c < 0x80 && c != 0x7f)
-            /* control characters are invalid in strings, and blanks between members */
+            /* control characters are not allowed in JSON strings; between members they are blanks,
+             * which stay */
             putchar((int)c);
         else if ((bytes == 1 || ts_json_acts(c)) && c < 0x10000)
             printf("\\u%04x", c);

@@ -12,6 +12,6 @@
 int tool_line_columns(void);
 void tool_line_show(const char *text);  /* cuts the text to the terminal's width */
 void tool_line_erase(void);             /* erases the text; does nothing if no text is shown */
-void tool_line_print(const char *text); /* prints a line that stays */
+void tool_line_print(const char *text); /* prints a line that progress does not overwrite */
 
 #endif

@@ -78,7 +78,7 @@ void tool_progress_end(struct tool_progress *p); /* erases the line; a second ca
 /* Prints a line "warning: ..." without disturbing the terminal's line. */
 void tool_progress_warn(const char *text);
 
-/* The figures of the progress line. */
+/* The figures that the line of progress shows. */
 struct tool_progress_figures {
     uint64_t done, total; /* work of the phase; total 0: unknown */
     double per_s;

@@ -111,7 +111,7 @@ static int column_width(const struct tool_column *c)
 uint32_t tool_table_fit(const struct tool_column *c, uint32_t n, int columns)
 {
     uint32_t shown = 0;
-    int width = -1; /* the first column has no blank before it */
+    int width = -1; /* -1, because the first column has no blank before it */
     for (uint32_t i = 0; i < n; i++)
         if (c[i].drop != TOOL_ABSENT) {
             shown |= UINT32_C(1) << i;

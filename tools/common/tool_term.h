@@ -30,7 +30,7 @@ enum tool_tone { TOOL_GOOD, TOOL_PAUSED, TOOL_BAD };
 const char *tool_paint(enum tool_tone tone);
 const char *tool_paint_end(void);
 
-/* ---- tables whose columns fit ---- */
+/* ---- tables that fit the width of the terminal ---- */
 
 enum { TOOL_ABSENT = 100 };
 

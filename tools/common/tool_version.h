@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-const char *tool_version(void); /* the version in configure.ac */
+const char *tool_version(void); /* returns the version in configure.ac */
 const char *tool_commit(void); /* the commit as `git describe` names it; "unknown" outside of git */
 
 /* Prints the version, commit, libraries and kernels, and the vector instructions used on this

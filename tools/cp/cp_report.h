@@ -18,7 +18,7 @@
 #include "tools/common/tool.h"
 #include "tools/common/tool_term.h"
 
-/* Identifies one of several models. */
+/* Data of one model in a run of several models. */
 struct cp_model {
     struct ts_run_place place; /* its member `out` is X.cp */
     const char *name;          /* name of the model: "r8.s3" */
@@ -34,7 +34,7 @@ struct cp_report {
     const struct ts_cmd *cmd;
     const void *args;      /* arguments of cmd, for the record */
     const char *path;      /* path of the tensor */
-    struct cp_given given; /* opens given starting factors a second time */
+    struct cp_given given; /* opens the given starting factors a second time */
     const char *out_dir; /* directory of the factors; NULL: none are written. Set by cp_run_begin */
     struct cp_model *model; /* NULL: the run has one model */
     int json, details;

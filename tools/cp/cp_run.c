@@ -18,7 +18,7 @@
 
 /* after this many sweeps without convergence, a note recommends --accelerate */
 #define MANY_SWEEPS 20
-/* after this many sweeps until convergence, a note recommends it as well */
+/* after this many sweeps until convergence, a note recommends --accelerate as well */
 #define LONG_SWEEPS 30
 #define ROUGH_TOL   2e-4 /* a --tol larger than this part of the fit gets a note */
 

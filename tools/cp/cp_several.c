@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Computes several models of a tensor, at once or one after another, and puts their directory in
- * place when all are done. */
+/* Computes several models of a tensor, at the same time or one after another, and puts their
+ * directory in place when all are done. */
 #include "tools/cp/cp_several.h"
 
 #include <stdlib.h>

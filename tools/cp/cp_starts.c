@@ -174,7 +174,8 @@ int cp_starts_find(const struct cp_args *args, const struct ts_models_table *mod
     else
         rc = find_only(args, models, start, err);
     if (rc == 0 && args->start_files != NULL && args->start_files->dir != NULL &&
-        ts_open_dir_replaced(args->start_files->dir)) /* some of its models may be missing */
+        /* some models of a replaced directory may be missing */
+        ts_open_dir_replaced(args->start_files->dir))
         rc = ts_open_dir_fail(args->init, err);
     for (uint32_t i = models->n; i-- > 0;) {
         n += start[i] != NULL;

@@ -52,7 +52,7 @@ int cp_starts_find(const struct cp_args *args, const struct ts_models_table *mod
                    struct ts_err *err);
 void cp_starts_free(char **start, uint32_t n); /* NULL is fine */
 
-/* Returns the member start_name of the options of one of these models. */
+/* Returns start_name of struct cp_args for the model in this row of the table. */
 const char *cp_starts_name(const struct cp_args *args, const struct ts_models_row *row);
 
 /* Fails if the rows of a start have other names in the tensor: with --fix, those of fixed modes. */

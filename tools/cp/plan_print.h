@@ -20,7 +20,7 @@ struct run_plan {
     char *out;
     const char *backend;
     int dense; /* 1: the tensor is dense, so slabs of cells take the place of shards */
-    /* at_once: number of models computed at once, for which memory is planned */
+    /* at_once: number of models computed at the same time, for which memory is planned */
     uint32_t threads, at_once;
 
     struct ts_engine_memory memory;

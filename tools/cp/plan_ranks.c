@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Computes the part of the work, memory and exchange of each of several processes. */
+/* Estimates the part of the work, memory and exchange of each of several processes. */
 #include "tools/cp/plan_ranks.h"
 
 #include <math.h>

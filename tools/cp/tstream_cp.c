@@ -215,7 +215,7 @@ static int spread_factors(const struct cp_args *args, const struct ts_engine *e,
     return e->backend->spread(e->be, &how, err);
 }
 
-/* Notes that the table of several models does not include the new result of one of them. */
+/* Prints a note that the table of several models does not include the new result of one of them. */
 static void note_table(const struct ts_cmd *cmd, const char *model)
 {
     char *real = realpath(model, NULL), *dir = real != NULL ? dirname(real) : NULL;
@@ -364,7 +364,7 @@ static int prepare(const struct ts_cmd *cmd, const void *parsed, const char *pat
     return run_models(cmd, args, path, err);
 }
 
-/* The run that --resume opened. */
+/* The run that --resume names, after it was opened. */
 struct resumed {
     struct ts_resume one;
     struct ts_models_run several;

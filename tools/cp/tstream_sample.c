@@ -121,7 +121,7 @@ struct pace {
      * measures the fit. */
     uint32_t judged;
     uint64_t sent_bytes, sent_ns;
-    uint32_t n; /* sweeps done, including the first */
+    uint32_t n; /* number of sweeps done, including the first */
 };
 
 static double seconds(uint64_t ns)
@@ -337,7 +337,7 @@ static int next_read(void *ctx, struct ts_read_job *job)
             d->at = 0;
             d->shard++;
         }
-        /* the time is over: no more reads */
+        /* the time for measuring is over: no more reads */
     } else
         pthread_cond_signal(&d->change);
     pthread_mutex_unlock(&d->lock);

@@ -60,7 +60,7 @@ static int exists(const struct ts_open_dir *dir, const char *name)
     return faccessat(ts_open_dir_fd(dir), name, F_OK, 0) == 0;
 }
 
-/* Converts "2026-11-22T03:30:00+01:00" to seconds since 1970; 0 on failure. */
+/* Converts a time such as "2026-11-22T03:30:00+01:00" to seconds since 1970; 0 on failure. */
 static double parse_time(const char *text)
 {
     struct tm tm = { 0 };
@@ -320,7 +320,7 @@ static int print_ended(const struct look *l, int json, struct ts_err *err)
     return 0;
 }
 
-/* Prints status.json with three more members. */
+/* Prints status.json, with three members added: found, alive and resumable. */
 static void print_json(const struct look *l)
 {
     const char *text = l->doc.raw;

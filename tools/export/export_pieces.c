@@ -146,7 +146,7 @@ static void write_piece(struct job *e, struct scratch *s, struct piece *p, int r
     tool_progress_update(&e->progress, e->done);
 }
 
-/* Makes and writes n pieces; piece_at returns piece i. */
+/* A function that sets *ret to piece i of the nonzeros that `what` describes. */
 typedef void piece_fn(const struct job *e, const void *what, uint64_t i, struct piece *ret);
 
 static void write_pieces(struct job *e, uint64_t n, piece_fn *piece_at, const void *what)
@@ -168,7 +168,7 @@ static void write_pieces(struct job *e, uint64_t n, piece_fn *piece_at, const vo
 
 /* ------------------------------------------------------------------ nonzeros in stored order */
 
-/* Consecutive shards, which e->scratch[0..n) hold. */
+/* Consecutive shards, which the buffers e->scratch[0..n) hold. */
 struct batch {
     uint64_t first;
     uint32_t n;

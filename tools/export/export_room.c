@@ -8,7 +8,7 @@
 #include "tools/common/tool.h"
 
 #define MOST_RATIO  1032 /* largest compression ratio of deflate */
-#define VALUE_CHARS 25   /* most characters of a float64 */
+#define VALUE_CHARS 25   /* most characters of a float64 as text */
 
 static uint32_t digits(uint64_t x)
 {

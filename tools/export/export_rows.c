@@ -17,7 +17,8 @@ struct export_value {
     uint32_t n;
 };
 
-/* Writes a value. Values of a float32 tensor are float32 numbers, whatever their kind. */
+/* Writes a value. Values of a float32 tensor are float32 numbers, in whatever form it stores
+ * them. */
 static char *put_number(char *at, const struct ts_tensor *t, double value)
 {
     return t->header.value_bytes == 4 ? ts_decimal_f32(at, (float)value)

@@ -121,7 +121,7 @@ static int put_rows(void *ctx, uint64_t first, uint64_t n, const uint64_t *index
     return rc;
 }
 
-/* Writes the names of columns, and the weights as mode 0. */
+/* Writes the line with the names of the columns, and the weights as a line of mode 0. */
 static void put_head(struct table *t)
 {
     t->csv.to = t->text.to;

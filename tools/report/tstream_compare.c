@@ -42,7 +42,7 @@ struct compared {
     int skip_wrong;    /* 1: the value of --skip is wrong for these models */
     /* numbers of the skipped modes, from 1, in the order of --skip */
     uint32_t n_skipped, skipped[TS_MAX_ORDER];
-    char *name[TS_MAX_ORDER]; /* names of modes, from A, else from B; or NULL */
+    char *name[TS_MAX_ORDER]; /* names of modes, from model A, else from model B; or NULL */
     struct ts_match match;
     /* the matched pairs of components, by args->match and args->no_weights */
     struct ts_match_pair *pair;
