@@ -18,8 +18,8 @@
 
 #include "stream/backend.h"
 
-/* Copies rows row .. row + n - 1 of a factor, n x rank. get_rows of a backend is such a
- * function. */
+/* A function that copies rows row .. row + n - 1 of a factor, n x rank. get_rows of a backend is
+ * one. */
 typedef int ts_get_rows_fn(void *from, uint32_t mode, uint64_t row, uint64_t n, double *rows,
                            struct ts_err *err);
 

@@ -69,8 +69,8 @@ int ts_kruskal_model(const struct ts_kruskal *k, int every, struct ts_model **re
 
 /* Which files of a model are written, and how. */
 struct ts_kruskal_files {
-    unsigned formats;                /* sum of ts_model_format */
-    int used_rows, no_labels, force; /* as in model_write.h */
+    unsigned formats;                /* sum of values of enum ts_model_format */
+    int used_rows, no_labels, force; /* as in struct ts_model_conf of model_write.h */
     const char *history; /* JSON object for TS_MODEL_HISTORY (model_files.h); NULL: no such file */
     uint32_t threads;    /* threads that format text; 0: all CPUs */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop */

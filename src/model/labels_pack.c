@@ -252,7 +252,7 @@ static int add_labels(struct pack *p, struct ts_disk_mode_labels *d, struct ts_n
         *source = rc < 0;
         if (rc < 0 || text == NULL || index >= d->dim)
             return rc;
-        if (n > TS_LABELS_MOST_BYTES) /* longer than a chunk can be */
+        if (n > TS_LABELS_MOST_BYTES) /* a label that is longer than a chunk can be is left out */
             continue;
         rc = has_row(r, index, err);
         *source = rc < 0;

@@ -423,7 +423,7 @@ static void assign_greedily(struct table *t, uint32_t *best)
         uint32_t at = UINT32_MAX;
         for (uint32_t i = 0; i < t->rows; i++) {
             const double *score = t->score + (size_t)i * t->columns;
-            if (best[i] == t->columns) /* this row is paired already */
+            if (best[i] == t->columns) /* row i is paired already */
                 continue;
             if (best[i] == UINT32_MAX || t->row[best[i]] != UINT32_MAX) {
                 best[i] = UINT32_MAX;

@@ -333,7 +333,7 @@ int ts_npy_rows_header(struct ts_model *m, uint64_t *rows, uint64_t *columns, st
                        m->name);
     *rows = strtoull(shape + 10, &end, 10);
     *columns = 0;
-    if (*end == ',' && end[1] != ')') { /* a tuple of one number ends with a comma */
+    if (*end == ',' && end[1] != ')') { /* a tuple of one number, which ends with a comma */
         *columns = strtoull(end + 1, &end, 10);
         fits = *columns > 0 && *columns <= TS_MAX_RANK && *end == ')';
     } else

@@ -197,7 +197,7 @@ static int take_used(struct ts_model_out *o, struct used_rows *u, uint64_t end, 
 static void spread_rows(struct ts_model_out *o, uint64_t row, uint64_t k, uint64_t n)
 {
     const uint32_t rank = o->conf.rank;
-    uint64_t end = n; /* rows from here on are in place */
+    uint64_t end = n; /* rows from `end` on are in place */
     while (k > 0) {
         const uint64_t at = o->used[--k] - row;
         memset(o->rows + (at + 1) * rank, 0, (end - at - 1) * rank * sizeof *o->rows);
@@ -239,7 +239,7 @@ static int walk_rows(struct ts_model_out *o, uint32_t mode, struct used_rows *u,
 struct sink_file {
     FILE *file;
     char *path;
-    uint64_t *total; /* total size of all files */
+    uint64_t *total; /* total size of all files of the result so far */
 };
 
 static int write_bytes(const struct sink_file *to, const void *bytes, size_t n, struct ts_err *err)

@@ -43,7 +43,7 @@ struct ts_model_shape ts_model_shape_of(const struct ts_tensor *t);
 
 struct ts_model_conf {
     const char *dir;
-    unsigned formats; /* sum of ts_model_format */
+    unsigned formats; /* sum of values of enum ts_model_format */
     int used_rows;    /* 1: only rows of used slices are written */
     struct ts_model_shape shape;
     uint32_t rank, threads; /* threads that format text; 0: all CPUs */
