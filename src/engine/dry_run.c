@@ -11,8 +11,8 @@ static int judges_apart(const struct ts_spec *c)
     return c->observed || c->loss != TS_GCP_NONE || (c->held && !c->poisson);
 }
 
-/* Counts the shards of a mode: their bytes in memory, the bytes that a sweep sends to each device,
- * and those that it reads from disk. */
+/* Adds up the shards of a mode: their bytes in memory, the bytes that a sweep sends to each device,
+ * and the bytes that it reads from disk. */
 static void count_mode(const struct ts_engine *e, const struct ts_spec *spec,
                        const struct ts_feed_deal *deal, uint32_t m, struct ts_dry_run *p)
 {

@@ -402,7 +402,8 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
         return rc;
     if (e->tensor == NULL)
         e->tensor = e->own;
-    if (conf->only_mode >= (int)e->tensor->order) /* checked before a GPU is set up */
+    /* this is checked before a GPU is set up, which takes time */
+    if (conf->only_mode >= (int)e->tensor->order)
         return ts_fail(err, TS_EARG, "%s: there is no " TS_NTH_MODE ", only %u", conf->path,
                        (unsigned)conf->only_mode + 1, e->tensor->order);
     if (conf->n_named > e->tensor->order)

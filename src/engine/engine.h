@@ -27,7 +27,7 @@ struct ts_engine_conf {
     uint32_t n_models;     /* number of models to be computed at the same time; 0: one */
     const uint32_t *ranks; /* ranks of the n_models models, instead of `rank`; lent for the call */
     int precision;         /* enum ts_precision */
-    uint64_t host_bytes;   /* --host-memory; 0: the free memory, less a reserve */
+    uint64_t host_bytes;   /* memory budget (--host-memory); 0: the free memory, less a reserve */
     struct ts_processor processor;
     const struct ts_spec *spec; /* NULL: least squares of all cells */
     /* cells of a dense tensor may be unknown (NaN), even without `observed` */

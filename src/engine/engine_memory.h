@@ -38,8 +38,8 @@ struct ts_engine_memory {
 };
 
 struct ts_engine_memory_conf {
-    uint64_t host_bytes; /* the budget; 0: the free memory less a reserve */
-    uint64_t own_bytes;  /* bytes of factors that the command holds itself */
+    uint64_t host_bytes; /* the memory budget; 0: the free memory less a reserve */
+    uint64_t own_bytes;  /* bytes of factors that the command itself holds */
     /* 1: runs keep the factors of the previous sweep, and their states contain them */
     int accelerate;
     /* 1: a copy of the state is wanted; it is made if it fits into an eighth of the budget */

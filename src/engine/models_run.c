@@ -19,8 +19,9 @@
 #define HEAD_BYTES sizeof TS_MODELS_MAGIC
 #define MAX_BYTES  (TS_STATE_MAX_OPTIONS + 256)
 #define VERSION    "version=2" /* the first string; files of older versions have no checksum */
-#define SUM        "xxh3="     /* the last string: 16 digits, the XXH3-64 of everything before it */
-#define SUM_BYTES  (sizeof SUM + 16)
+/* the last string is this and 16 digits, the XXH3-64 of everything before it */
+#define SUM       "xxh3="
+#define SUM_BYTES (sizeof SUM + 16)
 
 /* ret := the digits of the checksum of the first n bytes of the text. */
 static void sum_text(const char *text, size_t n, char ret[17])
@@ -63,7 +64,7 @@ static int check_said(const char *path, const struct ts_state *options, struct t
     return 0;
 }
 
-/* Parses the n bytes of r->text, which must be strings. r keeps owning them. */
+/* Parses the n bytes of r->text, which must be strings "name=value". r keeps owning them. */
 static int take_text(struct ts_models_run *r, const char *partial, size_t n, struct ts_err *err)
 {
     int rc, sealed = 0;

@@ -340,7 +340,8 @@ static int link_best(const struct ts_models_table *m, int to, const char *dir, s
     for (uint32_t k = 0; k < m->n_ranks; k++) {
         char name[32];
         snprintf(name, sizeof name, "best.r%u", m->rank[k].rank);
-        (void)unlinkat(to, name, 0); /* may be left from a process that was killed here */
+        /* a link of this name may be left from a process that was killed here */
+        (void)unlinkat(to, name, 0);
         if (symlinkat(m->row[m->rank[k].best].name, to, name) != 0)
             return ts_fail_errno(err, TS_EIO, "%s/%s: cannot be linked", dir, name);
     }
@@ -371,8 +372,8 @@ int ts_models_table_write(const struct ts_models_table *m, const struct ts_model
 
 /* ---- reading the table ---- */
 
-/* Returns the first member of an array, and sets *n to their number. NULL if it is empty or
- * missing. */
+/* Returns the first element of an array in `object`, and sets *n to their number. NULL if the array
+ * is empty or missing. */
 static const struct ts_json_value *items(const struct ts_json_value *object, const char *key,
                                          uint32_t *n)
 {
@@ -394,7 +395,8 @@ static int is_row(const struct ts_models_row *row, const struct ts_models_rank *
            strcmp(row->name, name) == 0 && row->n_dead <= row->rank;
 }
 
-/* A number of a struct, and its name in a file. NAN if it is null or missing. */
+/* A number of struct ts_models_row or ts_models_rank, and its name in a file. NAN if it is null or
+ * missing. */
 struct figure {
     const char *name;
     size_t at;

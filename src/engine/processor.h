@@ -13,7 +13,7 @@ struct ts_processor {
     int cpu;               /* 1: --cpu was given */
     const char *gpus;      /* the value of --gpus; NULL: one GPU, if one is usable */
     uint64_t device_bytes; /* GPU memory, from --gpu-memory; 0: the free memory */
-    int exchange;          /* enum ts_exchange_kind */
+    int exchange;          /* value of enum ts_exchange_kind: how GPUs exchange rows */
 };
 
 /* Checks the options without regard to the machine: 0 or TS_EARG. */

@@ -23,8 +23,8 @@
 
 #define TS_RUN_AT_ONCE 64u /* most models that are computed at the same time */
 
-/* The functions of the front end. Model k, from 0, is one of the models side by side, in row[k] of
- * the table. */
+/* The functions of the front end. Model k, from 0, is one of the models that are computed at the
+ * same time, in row[k] of the table. */
 struct ts_run_several_front {
     void (*chosen)(void *ctx); /* called after the choice of the next models; or NULL */
     /* Closes the open engine, and opens one for as many models of these ranks as possible, the

@@ -135,7 +135,8 @@ static void start_thread(struct ts_run_status *s)
 {
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* the clock of ts_clock_ns */
+    /* CLOCK_MONOTONIC is the clock of ts_clock_ns */
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&s->wake, &attr);
     pthread_condattr_destroy(&attr);
     s->ends = 0;
@@ -175,7 +176,8 @@ void ts_run_status_start(struct ts_run_status *s, uint32_t sweep)
     s->sweep = sweep;
     s->mode = 1;
     s->tensor_path = ts_array_name_real(s->tensor);
-    /* keeps the identity of the directory: no other one that gets this name is changed */
+    /* remembers the identity of the directory, so that another one that gets its name later is not
+     * changed */
     if (!keep_dir(s,
                   s->partial == NULL ? -1 : openat(s->in, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC),
                   &s->own))
