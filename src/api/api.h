@@ -57,7 +57,7 @@ void ts_api_result(void *ret, const void *from, size_t room);
 /* A condition that makes a request impossible, and its message. */
 struct ts_api_rule {
     int broken;
-    const char *sentence; /* NULL marks the end of the rules */
+    const char *sentence; /* the message; NULL marks the end of the rules */
 };
 
 /* Returns TS_EARG with the sentence of the first broken rule, or 0. */

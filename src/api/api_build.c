@@ -663,7 +663,7 @@ void ts_builder_free(ts_builder *b)
     free(b);
 }
 
-/* ---- a copy of another tensor ---- */
+/* ---- building from a copy of another tensor ---- */
 
 static int push(void *ctx, uint32_t thread, uint64_t n, const uint64_t *index, const double *value,
                 struct ts_err *err)
@@ -749,7 +749,7 @@ int ts_build_copy(const ts_build_conf *given, const ts_tensor *t, ts_build_resul
     return rc;
 }
 
-/* ---- a part of another tensor ---- */
+/* ---- building from a part of another tensor ---- */
 
 static int keep_indices(const ts_select_conf *c, const ts_tensor *t, uint32_t mode,
                         struct ts_pick *pick, struct ts_err *err)

@@ -307,7 +307,9 @@ static struct ts_model_conf out_of(const struct ts_api_run *c)
                                    .used_rows = c->conf.held_rows,
                                    .no_labels = c->conf.no_labels,
                                    .resume = resumed && !c->from.of_result,
-                                   /* older states must not be in the same directory as new ones */
+                                   /* replaces an earlier result if the caller wants it, or if the
+                                    * state is that of a result: older states must not be beside new
+                                    * ones */
                                    .force = c->conf.replace || (resumed && c->from.of_result),
                                    .precision = c->session->conf.precision,
                                    .stop = c->session->stop };
@@ -325,8 +327,8 @@ static void tell_state(const struct ts_run_outcome *o, struct ts_err *err)
 
 /* ---- a run from begin to end ---- */
 
-/* Whether the result is written as .npy files with the same rows that a decomposition in memory
- * has. */
+/* Whether the result's .npy files have the same rows that a decomposition in memory has, so that it
+ * can be loaded from them. */
 static int can_load(const struct ts_api_run *c)
 {
     const struct ts_tensor *t = c->session->engine->tensor;

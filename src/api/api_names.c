@@ -19,7 +19,8 @@ static int by_index(const void *x, const void *y)
     return a->index < b->index ? -1 : a->index > b->index;
 }
 
-/* Reads labels of ascending indices. */
+/* A function that reads the labels of n indices in ascending order, from a tensor or a
+ * decomposition. */
 typedef int read_fn(const void *from, uint32_t mode, uint64_t n, const uint64_t *index, char **ret,
                     struct ts_err *err);
 

@@ -173,7 +173,7 @@ uint64_t ts_api_every_ns(const ts_cp_conf *conf)
                          : 1 + (uint64_t)(SECOND_NS * fmin(every_s, MOST_SECONDS));
 }
 
-/* Whether a state records the option: only if the run uses it. */
+/* Whether a state records the option: it does only if the run uses the option. */
 static int is_said(const struct row *row, const struct args *a, int several)
 {
     const void *at = (const char *)a + row->opt.at;
@@ -257,7 +257,7 @@ int ts_api_record_lacks(const struct ts_state *s, const char *dir, struct ts_err
             (row->resume != TS_RUN_SAME_TEXT && row->resume != TS_RUN_SAME_VALUE))
             continue;
         if (row->opt.def != NULL)
-            /* cannot fail: check_options parses defaults */
+            /* this cannot fail: the test check_options parses all defaults */
             (void)ts_opt_set(&row->opt, a, row->opt.def, NULL);
         ts_opt_text(&row->opt, a, usual, sizeof usual);
         if (strcmp(value, usual) != 0)

@@ -121,7 +121,7 @@ int ts_takes_observed(const ts_tensor *t, int loss)
     if (by_squares && t->dense != NULL && !t->dense->scanned &&
         (ts_threads_get(0, 0, &threads, &err) < 0 ||
          ts_dense_scan_alone(t, threads, NULL, &err) < 0))
-        return 0; /* opening a session reports the error */
+        return 0; /* opening a session reports this error */
     return ts_spec_takes_observed(t, ts_api_gcp(loss), loss == TS_LOSS_POISSON);
 }
 
@@ -159,7 +159,8 @@ int ts_api_session_open(const ts_tensor *t, const ts_session_conf *conf, uint32_
         rc = take_own_rows(t, &s->conf, &spec, err);
     if (rc == 0) {
         struct ts_engine_conf ec;
-        if (ts_takes_observed(t, s->conf.loss)) { /* every run on this tensor is observed */
+        /* every run on this tensor treats unlisted cells as unknown */
+        if (ts_takes_observed(t, s->conf.loss)) {
             s->conf.observed = 1;
             rc = take_own_rows(t, &s->conf, &spec, err);
         }

@@ -38,7 +38,8 @@ int ts_api_timer_start(struct ts_api_timer *t, double seconds, volatile int *sto
     t->until_ns = ts_clock_ns() + (uint64_t)(SECOND_NS * fmin(seconds, MOST_SECONDS));
     pthread_mutex_init(&t->lock, NULL);
     pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* the clock of ts_clock_ns */
+    /* CLOCK_MONOTONIC is the clock of ts_clock_ns */
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&t->ended, &attr);
     pthread_condattr_destroy(&attr);
     t->running = ts_thread_new(&t->thread, wait_until, t) == 0;
