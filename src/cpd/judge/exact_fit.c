@@ -78,7 +78,7 @@ struct sums {
     size_t own_bytes;
     /* rank x rank, upper triangles: Gram matrix of the mode that is being read */
     double *gram_hi, *gram_lo;
-    /* rank x rank, upper triangles: elementwise product of all modes read so far */
+    /* rank x rank, upper triangles: product, by entry, of the matrices of modes read so far */
     double *all_hi, *all_lo;
     /* rank: largest magnitude in each column of the mode that is being read */
     double *largest;

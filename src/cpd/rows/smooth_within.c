@@ -38,7 +38,7 @@ struct within {
     double *scratch;       /* memory for curve.h */
     unsigned char *is_row; /* span flags: whether the index has a row */
     double rough;
-    int stopped; /* 1: the user wants to stop, on this rank or on another */
+    int stopped; /* 1: the user wants to stop, on this rank (process) or on another */
 };
 
 #define OF_SPAN (TS_CURVE_SCRATCH + 2)

@@ -36,7 +36,7 @@ struct ts_init_conf {
     const struct ts_tensor *tensor;
     const struct ts_backend *backend;
     void *be;
-    uint32_t rank, threads; /* threads 0: all */
+    uint32_t rank, threads; /* threads: 0 for all CPUs */
     uint64_t seed;
     /* NULL: random starting factors; otherwise a freshly opened model that ts_init_check accepts */
     struct ts_model *model;

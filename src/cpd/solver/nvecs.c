@@ -22,7 +22,7 @@ struct nvecs {
     /* kept: number of columns of the current mode that are singular vectors, not drawn at random */
     uint32_t rank, kept;
     double *v, *w;     /* rank x rank: a Gram matrix and its eigenvectors */
-    double *d, *sum;   /* d, rank: eigenvalues of v; sum, rank: column sums of Y */
+    double *d, *sum;   /* d: the `rank` eigenvalues of v; sum: the `rank` column sums of Y */
     uint32_t *by_size; /* rank: columns in descending order of d */
     double *chunk;     /* memory for rows that are being copied */
 };

@@ -101,7 +101,7 @@ struct ts_solver_conf {
     struct ts_feed *feed;        /* reads the shards of all modes */
     enum ts_precision precision; /* precision of the backend, whose range must include the values */
     uint32_t iters;
-    /* if *enough is not 0, the run ends after the current sweep, as if that were number `iters`; or
+    /* if *enough is not 0, the run ends after the current sweep, as if it were the last one; or
      * NULL */
     const int *enough;
     uint32_t inner; /* for a Poisson model (apr.c): rounds of a row in a sweep */
@@ -182,8 +182,8 @@ struct ts_solver_result {
 };
 
 /* Returns the most bytes that a run takes besides backend and feed. They are for Gram matrices,
- * their products and inverses, and the start. A start of singular vectors takes no more than a
- * random one. */
+ * their products and inverses, and starting factors. A start of singular vectors takes no more than
+ * a random one. */
 static inline uint64_t ts_solver_bytes(const struct ts_tensor *t, uint32_t rank)
 {
     return 8 * ((t->order + 2) * (uint64_t)rank * rank + 2 * (uint64_t)rank) + ts_symm_bytes(rank) +

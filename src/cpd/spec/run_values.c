@@ -28,8 +28,8 @@ struct reader {
     uint32_t named; /* the highest mode number, from 1, that any option names */
 };
 
-/* ret := the mode number (from 1) at *text, and moves *text past it. Returns TS_EARG unless it is a
- * mode. */
+/* ret := the mode number (from 1) at *text, and moves *text past it. Returns TS_EARG if there is no
+ * mode number. */
 static int take_mode(const char *option, const char **text, uint32_t *ret, struct ts_err *err)
 {
     char *end;

@@ -208,7 +208,7 @@ struct ts_state {
 
 #define TS_STATE_MAX_OPTIONS (UINT64_C(1) << 16)
 
-/* ---- writing ---- */
+/* ---- writing states ---- */
 
 /* Sets ret to rows row .. row + n - 1 of the factor of `mode`, n x rank, in the precision of the
  * run. */
@@ -222,11 +222,11 @@ uint64_t ts_state_bytes(const struct ts_state *s); /* size of the file in bytes 
 int ts_state_write(const struct ts_state *s, ts_state_rows_fn *rows, void *ctx,
                    const atomic_int *give_up, int fd, const char *path, struct ts_err *err);
 
-/* ---- reading ---- */
+/* ---- reading states ---- */
 
 struct ts_state_file;
 
-/* Returns TS_EIO with err->sys ENOENT if the file does not exist. */
+/* Opens the file of a state. Returns TS_EIO with err->sys ENOENT if it does not exist. */
 int ts_state_open(const char *path, struct ts_state_file **ret, struct ts_err *err);
 
 /* Opens the file NAME of an open directory, and returns 1. Returns 0 if it does not exist. */
