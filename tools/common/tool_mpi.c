@@ -50,8 +50,8 @@ static int refuse_strangers(const struct ts_cmd *cmd)
     return 1;
 }
 
-/* Fails for a command that each of several processes would compute alone, writing to the same
- * files. */
+/* Fails if several processes were started for a command that each of them would compute alone,
+ * writing to the same files. */
 static int refuse(const struct ts_cmd *cmd, int argc, char **argv)
 {
     char all[128] = "";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds width and colours of the terminal, and prints tables and text in lines. */
+/* Finds width and colors of the terminal, and prints tables and text in lines. */
 #include "tools/common/tool_term.h"
 
 #include <stdarg.h>
@@ -32,7 +32,7 @@ int tool_columns(void)
     return n < TOOL_LEAST_COLUMNS ? TOOL_LEAST_COLUMNS : n > 1000 ? 1000 : (int)n;
 }
 
-/* ---- colours of the terminal ---- */
+/* ---- colors of the terminal ---- */
 
 static int has_colour(void)
 {

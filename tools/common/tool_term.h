@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tool_term.h - prints on standard output, with the terminal's width and colours: tables whose
- * columns fit, and text broken into lines.
+/* tool_term.h - prints on standard output, with the terminal's width and colors: tables that
+ * fit the width, and text broken into lines.
  *
  *   units    columns: characters of a terminal
  *   threads  the thread that prints
@@ -21,7 +21,7 @@ int tool_is_screen(void);
  * if the terminal does not report its width. */
 int tool_columns(void);
 
-/* ---- colours ---- */
+/* ---- colors ---- */
 
 enum tool_tone { TOOL_GOOD, TOOL_PAUSED, TOOL_BAD };
 

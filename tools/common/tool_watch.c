@@ -75,7 +75,7 @@ void tool_watch_start(void)
     atomic_store(&watch.ending, 0);
     memset(&act, 0, sizeof act);
     sigemptyset(&act.sa_mask);
-    act.sa_flags = SA_RESTART; /* SIGUSR1 interrupts no system call */
+    act.sa_flags = SA_RESTART; /* system calls continue after SIGUSR1 */
     act.sa_handler = SIG_IGN;
     if (pipe2(watch.wake, O_CLOEXEC | O_NONBLOCK) == 0) {
         if (ts_thread_new(&watch.thread, wait_for_signals, NULL) == 0) {

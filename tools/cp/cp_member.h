@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cp_member.h - one of several models: its options, its state, its start and its run.
+/* cp_member.h - one of several models: its options, state, starting factors and run.
  *
  *   owner    cp_several owns all of it
  *   threads  one

@@ -19,10 +19,10 @@ struct export_dense {
     uint32_t base, threads;
 };
 
-/* Reads all cells and sets *known to the number of known ones. */
+/* Reads all cells of the array, and sets *known to the number of known cells. */
 int export_dense_count(const struct export_dense *e, uint64_t *known, struct ts_err *err);
 
-/* Writes the lines. Needs memory for a few slabs. */
+/* Writes a line for each known cell. Needs memory for a few slabs (parts of the array). */
 int export_dense_write(const struct export_dense *e, struct ts_err *err);
 
 #endif

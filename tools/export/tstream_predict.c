@@ -80,7 +80,7 @@ struct predict {
     struct export_sink sink;
     int writes; /* 1: lines with the cells and their values are written */
     uint32_t threads;
-    struct piece *piece; /* one for each thread */
+    struct piece *piece; /* an array with one struct for each thread */
     int begun;           /* 1: the first line of the text was read, so that rules.no_value is set */
     uint64_t n_lines, n_cells, n_unseen, start_ns;
     int weighted;                        /* 1: in each line, a weight follows the value */

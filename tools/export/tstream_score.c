@@ -93,7 +93,7 @@ struct scoring {
     struct cell_lines lines;
     struct export_sink sink;
     struct ordered_out order;
-    struct pen *pen; /* one for each thread */
+    struct pen *pen; /* an array with one struct for each thread */
     struct ts_score score;
     const char *backend;
     struct tool_progress progress;

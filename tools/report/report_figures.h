@@ -25,8 +25,8 @@
 
 struct report_figures {
     uint32_t n, order;
-    double *congruence; /* n x n */
-    double *singular;   /* order x n; NULL: too many components */
+    double *congruence; /* n x n: of each two components */
+    double *singular;   /* order x n: of each mode; NULL: there are too many components */
     double cancelling;
 };
 

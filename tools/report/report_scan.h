@@ -39,8 +39,8 @@ struct report_mode {
     uint64_t n_rows, dim;
     int is_line;
     double ratio;             /* von Neumann ratio */
-    double *gram;             /* components x components */
-    struct ts_strongest *top; /* a list for each component */
+    double *gram;             /* components x components: the Gram matrix of those shown */
+    struct ts_strongest *top; /* for each component shown, a list of its strongest indices */
     uint32_t n_points;
     /* components x n_points: the smallest and largest entry of each range of indices */
     float *low, *high;

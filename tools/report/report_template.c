@@ -18,7 +18,7 @@ struct filler {
     FILE *to;
     const struct ts_json_value *context[MOST_DEPTH];
     uint32_t depth;
-    int rest; /* whether the current element of the innermost array is not the first */
+    int rest; /* 1: the current element of the innermost array is not the first: {{@rest}} */
 };
 
 static const struct ts_json_value is_true = { .kind = TS_JSON_BOOL, .text = "true", .number = 1 };

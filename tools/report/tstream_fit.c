@@ -54,8 +54,8 @@ static void count_done(void *ctx, uint64_t nnz)
     tool_progress_update(&p->line, atomic_fetch_add(&p->done_nnz, nnz) + nnz);
 }
 
-/* Whether the error of the fit may be visible in its sixth digit, or in the third digit of 1 -
- * fit. */
+/* Whether the error of the fit may change its sixth digit after the point, and the third digit of
+ * 1 - fit. */
 static int is_rough(const struct ts_exact_fit *f)
 {
     return !(f->error <= fmax(1e-6, 1e-3 * (1 - f->fit)));

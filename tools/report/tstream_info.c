@@ -220,7 +220,7 @@ static int has_number(const struct ts_json_value *sweep, const char *key)
     return v != NULL && v->kind == TS_JSON_NUMBER;
 }
 
-/* Writes the held-out RMSE, or the mean held-out loss; "" if no cells were held out. */
+/* Writes the RMSE at held-out cells, or the mean loss at them; "" if no cells were held out. */
 static void put_held_out(char *ret, const struct ts_json_value *sweep)
 {
     const char *key = has_number(sweep, "held_out_rmse") ? "held_out_rmse" : "held_out_loss";
