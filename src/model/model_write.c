@@ -552,7 +552,7 @@ static void close_rows(void *from)
     free(u);
 }
 
-/* Writes the file `labels`. Sets *note if labels cannot be read, or take much space. */
+/* Writes the file `labels`. *note gets a message if labels cannot be read, or take much space. */
 static int write_labels(struct ts_model_out *o, struct ts_err *note, struct ts_err *err)
 {
     const uint64_t factors = o->bytes;
