@@ -315,7 +315,7 @@ static struct ts_model_conf out_of(const struct ts_api_run *c)
                                    .stop = c->session->stop };
 }
 
-/* Appends to a message where the state of an unfinished run is. */
+/* Appends to the message in *err where the state of an unfinished run is. */
 static void tell_state(const struct ts_run_outcome *o, struct ts_err *err)
 {
     const size_t at = strlen(err->text);

@@ -120,12 +120,12 @@
 /* sums over the cells of a tensor: ts_cell_key, ts_cell_sum_term, ts_cell_sum_mix,
  * ts_cell_sum_join, ts_cell_sum_same */
 #include "format/cell_sum.h"
-/* the file of these sums: ts_tensor_sums_read, ts_cell_sum_text */
+/* the file with the sums over cells: ts_tensor_sums_read, ts_cell_sum_text */
 #include "format/tensor_sums.h"
 /* options with which a tensor was built: ts_kept_read, ts_kept_free, ts_kept_key, ts_kept_of_mode,
  * ts_kept_count, ts_kept_by_option */
 #include "format/kept.h"
-/* the shards in this part of a tensor: ts_part_has */
+/* which shards a part of a tensor has: ts_part_has */
 #include "format/part.h"
 /* segments that were appended: ts_segments_open, ts_segments_close, ts_segments_tensor,
  * ts_segments_follows, ts_segments_merged, ts_segments_set_merger */
@@ -139,7 +139,7 @@
 #include "format/row_names.h"
 /* a label as a C string: ts_label_string */
 #include "format/label_lines.h"
-/* how long a name may be */
+/* how long the name of a mode may be */
 #include "format/mode_names.h"
 
 /* builds of tensors: ts_build_paths, ts_build_synth, ts_build_tensor */
@@ -197,7 +197,7 @@
 
 /* ---- ranks: processes that compute one decomposition together ---- */
 
-/* messages between ranks */
+/* messages between ranks (processes) */
 #include "stream/comm.h"
 /* ranks by MPI, only in tshard-mpi and tstream-mpi: ts_comm_mpi_open, ts_comm_mpi_beside,
  * ts_comm_mpi_version, ts_comm_mpi_close */
@@ -217,7 +217,7 @@
 /* a run of several models: ts_run_several_open, ts_run_several_has, ts_run_several_take,
  * ts_run_several_all, ts_run_several_close */
 #include "engine/run_several.h"
-/* the start that a run writes with its result: ts_run_start_find */
+/* the starting factors that a run writes with its result: ts_run_start_find */
 #include "engine/run_start.h"
 /* status.json, the progress of a run: ts_run_status_start, ts_run_status_end */
 #include "engine/run_status.h"
@@ -238,7 +238,7 @@
 #include "stream/feed/feed.h"
 /* shards that stay in memory, for a plan: ts_residency_bytes, ts_residency_stored */
 #include "stream/feed/residency.h"
-/* reads of shards, to measure the disk for a plan: ts_reader_new, ts_reader_kick, ts_reader_free */
+/* reads shards, to measure the disk for a plan: ts_reader_new, ts_reader_kick, ts_reader_free */
 #include "stream/feed/reader.h"
 /* the instruction set of this processor: ts_isa_best */
 #include "base/machine/isa.h"
@@ -266,13 +266,13 @@
 #include "cpd/methods/method.h"
 /* losses: ts_loss_parse, ts_loss_of, ts_loss_names, ts_loss_help */
 #include "stream/loss.h"
-/* starts: ts_init_check, ts_init_mode, ts_init_save_bytes */
+/* starting factors: ts_init_check, ts_init_mode, ts_init_save_bytes */
 #include "cpd/solver/init.h"
 /* disk space of states: ts_checkpoint_disk */
 #include "cpd/state/checkpoint.h"
 /* the state from which a run is resumed: ts_resume_open, ts_resume_close */
 #include "cpd/state/resume.h"
-/* the directories of a run: ts_run_dirs_read, ts_run_dirs_close */
+/* the directories X.cp and X.cp.partial of a run: ts_run_dirs_read, ts_run_dirs_close */
 #include "cpd/state/run_dirs.h"
 /* options that define a run: ts_run_option */
 #include "cpd/state/run_options.h"
