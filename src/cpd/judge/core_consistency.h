@@ -35,7 +35,8 @@
 #include "format/tensor.h"
 #include "model/kruskal.h"
 
-#define TS_CORE_ENTRIES (UINT64_C(1) << 24) /* most entries of a core: rank 256 for three modes */
+/* most entries of a core: those of rank 256 for three modes */
+#define TS_CORE_ENTRIES (UINT64_C(1) << 24)
 
 struct ts_core_conf {
     const struct ts_tensor *tensor;

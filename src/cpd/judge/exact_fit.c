@@ -548,7 +548,8 @@ static int compute(struct sums *s, struct ts_exact_fit *ret, struct ts_err *err)
         s->weight[r] = ldexp(s->weight[r], (int)s->shift[r]);
     ts_feed_rewind(c->feed);
     rc = c->backend->pass(&(struct ts_request){ .be = c->be }, 1, s->mode, c->feed, &times, err);
-    if (rc == 0 && ts_comm_many(c->comm)) /* also sends the rows of the MTTKRP to all ranks */
+    /* also sends the rows of the MTTKRP to all ranks (processes) */
+    if (rc == 0 && ts_comm_many(c->comm))
         rc = c->backend->gram(c->be, s->mode, s->gram_hi, err);
     if (rc == 0)
         rc = ts_stop_check(c->stop, err);

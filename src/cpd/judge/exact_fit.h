@@ -44,7 +44,7 @@ struct ts_exact_fit_conf {
     struct ts_model *model; /* a freshly opened model, of which no row was read yet */
     double norm;      /* |X| without the cells that the backend holds out; 0: |X| of the tensor */
     uint32_t threads; /* threads that compute Gram matrices; 0: all CPUs */
-    /* ranks of the backend, each of which computes a part; NULL: this process alone */
+    /* ranks (processes) of the backend, each of which computes a part; NULL: this process alone */
     struct ts_comm *comm;
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
 };

@@ -51,8 +51,8 @@ struct ts_score_conf {
     uint32_t rows;
     /* 1: count unseen nonzeros: those with an index whose row in the model is all zeros */
     int unseen;
-    /* the backend's ranks, each of which reads a part; all get the whole score. NULL: this process
-     * alone */
+    /* ranks (processes) of the backend, each of which reads a part; all get the whole score. NULL:
+     * this process alone */
     struct ts_comm *comm;
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
 };

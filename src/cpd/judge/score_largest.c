@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds the largest residuals, with a heap for each thread, and merges them over threads and
- * ranks. */
+/* Finds the largest residuals, with a heap for each thread, and merges them over threads and ranks
+ * (processes). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +93,8 @@ static uint32_t sort_large(const struct ts_scoring *s, struct found *all, size_t
     return n < s->conf->top ? (uint32_t)n : s->conf->top;
 }
 
-/* The form in which a rank sends one of its cells with the largest residuals to the other ranks. */
+/* The form in which a rank (process) sends one of its cells with the largest residuals to the
+ * others. */
 struct told {
     struct ts_score_large cell;
     int there;
@@ -110,8 +111,8 @@ uint64_t ts_score_large_bytes(const struct ts_tensor *t, uint32_t threads, uint3
                         : 0);
 }
 
-/* Collects the cells with the largest residuals of all ranks in *all, which points into *told. The
- * caller frees both. */
+/* Collects the cells with the largest residuals of all ranks (processes) in *all, which points into
+ * *told. The caller frees both. */
 static int exchange_large(const struct ts_scoring *s, const struct found *own, uint32_t n_own,
                           struct told **told, struct found **all, size_t *n, struct ts_err *err)
 {

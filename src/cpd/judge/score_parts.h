@@ -98,12 +98,12 @@ void ts_score_add(struct ts_score_sums *to, const struct ts_score_sums *x);
 int ts_score_take_block(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err);
 void ts_score_settle(void *ctx, uint64_t first, uint64_t end);
 
-/* Sends the sums of all slices to all ranks, that is processes. */
+/* Sends the sums of all slices to all ranks (processes). */
 int ts_score_gather_slices(struct ts_scoring *s, struct ts_err *err);
 
 /* ---- score_largest.c: the largest residuals ---- */
 
-/* Returns the bytes for the largest residuals of n_ranks ranks, each with `threads` threads. */
+/* Returns the bytes for the largest residuals of n_ranks processes, each with `threads` threads. */
 uint64_t ts_score_large_bytes(const struct ts_tensor *t, uint32_t threads, uint32_t n_ranks,
                               uint32_t top);
 
@@ -111,7 +111,7 @@ uint64_t ts_score_large_bytes(const struct ts_tensor *t, uint32_t threads, uint3
 void ts_score_keep_large(const struct ts_scoring *s, struct ts_score_worker *w,
                          const struct ts_cells *c);
 
-/* Merges the largest residuals of all threads and ranks into the result. */
+/* Merges the largest residuals of all threads and ranks (processes) into the result. */
 int ts_score_collect_large(const struct ts_scoring *s, struct ts_err *err);
 
 #endif

@@ -214,7 +214,8 @@ int ts_score_gather_slices(struct ts_scoring *s, struct ts_err *err)
         first[s->part[k - 1].rank - 1] = s->part[k - 1].first_row * bytes;
     if (rc == 0) {
         first[c->n] = s->ret->n_slices * bytes;
-        for (uint32_t r = c->n; r > 0; r--) /* a rank without partitions has an empty range */
+        /* a rank (process) without partitions has an empty range of slices */
+        for (uint32_t r = c->n; r > 0; r--)
             first[r - 1] = first[r - 1] == UINT64_MAX ? first[r] : first[r - 1];
         first[0] = 0;
     }

@@ -130,7 +130,7 @@ int ts_gcp_check(const struct ts_solver *a, struct ts_err *err)
     return ts_loss_values_check(t, loss, conf->init.stop, err);
 }
 
-/* ---- the start ---- */
+/* ---- the starting factors ---- */
 
 /* Returns about the mean value of the cells that count: the root mean square of the nonzeros times
  * the nonzeros' share of these cells. This is exact if the nonzeros are equal. */

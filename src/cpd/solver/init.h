@@ -44,7 +44,8 @@ struct ts_init_conf {
     int held;  /* for ts_init_save: 1 if starting factors were computed, and are in the backend */
     const struct ts_spec *spec;        /* NULL: least squares of all cells */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
-    /* a stop flag of this rank alone, for work after which the ranks agree on an error; or NULL */
+    /* a stop flag of this rank (process) alone, for work after which all ranks agree on an error;
+     * or NULL */
     const volatile sig_atomic_t *own_stop;
 };
 

@@ -128,8 +128,8 @@ struct ts_solver_conf {
     void *ctx;
     /* 1: each mode reports the objective, which takes one more sum; for least squares alone */
     int each_mode;
-    /* 1: with several ranks, each mode reports the times of all ranks, which takes two more short
-     * messages. All ranks must set the same value */
+    /* 1: with several ranks (processes), each mode reports the times of all of them, which takes
+     * two more short messages. All ranks must set the same value */
     int all_ranks;
     struct ts_trace *trace; /* records what each mode did when; or NULL */
     /* gets modes and sweeps, and saves states; or NULL */

@@ -80,7 +80,8 @@ int ts_solver_fit_of_kept(struct ts_solver *a, double listed, double *ret, struc
         *ret = ts_solver_fit_of(a, listed);
         return 0;
     }
-    if (a->kept_squares < 0) { /* computed once; each rank reads the whole tensor */
+    /* computed once; each rank (process) reads the whole tensor for it */
+    if (a->kept_squares < 0) {
         rc = ts_cells_squares(&cells, &sums, err);
         a->kept_squares = rc == 0 ? sums.kept : -1;
     }

@@ -30,7 +30,8 @@ struct ts_run_values {
 #include "base/settings.def"
 };
 
-/* Returns the number of models of a run: those of each rank, times the number of ranks. */
+/* Returns the number of models of a run: the number of models for each rank, times the number of
+ * ranks. */
 static inline uint32_t ts_run_values_models(const struct ts_run_values *v)
 {
     return v->ranks.n * (v->folds > 0 ? v->folds : v->restarts);
