@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tshard_main.c - starts tshard; as one of several ranks, starts tshard-mpi instead. */
+/* tshard_main.c - starts tshard; if it is one of several processes of an MPI launcher, starts
+ * tshard-mpi instead. */
 #include <stddef.h>
 
 #include "tools/common/tool_launch.h"
@@ -8,7 +9,7 @@
 
 int main(int argc, char **argv)
 {
-    /* commands that ranks may run alone, each for its part of a tensor */
+    /* commands that each process may run alone, for its part of a tensor */
     static const char *const by_itself[] = { "part", "verify", "info", NULL };
     static const char *const quick[] = { "info", "part", NULL };
     if (tool_openmp_prepare("tshard", argv, quick))

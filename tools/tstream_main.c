@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tstream_main.c - starts tstream; as one of several ranks, starts tstream-mpi instead. */
+/* tstream_main.c - starts tstream; if it is one of several processes of an MPI launcher, starts
+ * tstream-mpi instead. */
 #include <stddef.h>
 
 #include "tools/common/tool_launch.h"
@@ -8,7 +9,7 @@
 
 int main(int argc, char **argv)
 {
-    /* commands that ranks may run alone, to print the devices of their machine */
+    /* commands that each process may run alone, to print the devices of its machine */
     static const char *const by_itself[] = { "devices", NULL };
     static const char *const quick[] = { "status", "info", "top", "devices", NULL };
     if (tool_openmp_prepare("tstream", argv, quick))

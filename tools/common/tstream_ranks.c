@@ -31,7 +31,7 @@ int tstream_ranks_same(const struct ts_tensor *t, const char *options, int rc, s
     snprintf(text, sizeof text, "%s %s", tool_version(), tool_commit());
     rc = tool_ranks_same("version of tstream", text, err);
     snprintf(text, sizeof text, "%d",
-             /* ranks must use the same instruction set, because sums depend on it */
+             /* ranks (processes) must use the same instruction set, because sums depend on it */
              (int)ts_isa_best());
     if (rc == 0)
         rc = tool_ranks_same("vector code, that of its processor,", text, err);

@@ -22,7 +22,7 @@ int tstream_ranks_choose(struct ts_processor *p, struct ts_err *err);
  * this rank so far. All ranks return the same result. A single process returns rc. */
 int tstream_ranks_same(const struct ts_tensor *t, const char *options, int rc, struct ts_err *err);
 
-/* Prints a note that the ranks compute together. */
+/* Prints a note that several ranks (processes) compute together. */
 void tstream_ranks_note(const struct ts_cmd *cmd, const struct ts_engine *e);
 
 /* Ends a command with the same result on all ranks: that of a rank that failed or was stopped by a

@@ -14,7 +14,7 @@
 #include "tools/cp/tstream_cp.h"
 
 /* Computes a model of the report's tensor, and writes it as mc says; shape, used_rows and threads
- * of mc are filled in. start: a freshly opened model; NULL: the start is drawn. */
+ * of mc are filled in. start: a freshly opened model; NULL: the starting factors are drawn. */
 int cp_run(struct cp_report *r, const struct ts_model_conf *mc, struct ts_model *start,
            struct ts_err *err);
 

@@ -135,7 +135,8 @@ static int open_alike(struct cp_group *s, struct ts_engine_conf *ec, struct ts_e
         most = rc == 0 ? s->engine.n_models : 0;
         fewest = most;
         rc = tool_ranks_least(rc, &fewest, err);
-        /* subtracted, so that the least of all ranks yields the largest number of models */
+        /* subtracted from a large number, so that the least of all processes yields the largest
+         * number of models */
         most = UINT32_MAX - most;
         if (rc == 0)
             rc = tool_ranks_least(0, &most, err);

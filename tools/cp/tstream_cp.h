@@ -58,8 +58,8 @@ static inline uint32_t tstream_cp_models(const struct cp_args *args)
     return args->ranks.n * tstream_cp_each(args);
 }
 
-/* Sets ret to the ranks of the first models, in their order, that may be computed at once: at most
- * `most`, and if cells are held out, only models that hold out the same ones. Returns their
+/* Sets ret to the ranks of the first models, in their order, that may be computed at the same time:
+ * at most `most`, and if cells are held out, only models that hold out the same ones. Returns their
  * number. */
 #define TSTREAM_MOST_AT_ONCE TS_RUN_AT_ONCE
 static inline uint32_t tstream_cp_first(const struct cp_args *args, uint32_t *ret, uint32_t most)
