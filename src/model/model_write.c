@@ -396,8 +396,8 @@ static int put_start_rows(struct ts_model_out *o, const struct ts_factors *start
     return rc == 0 ? put_text(o, to, start->rank, 17, n, err) : rc;
 }
 
-/* Writes the file with the start of the run, under another name until it is complete. If the
- * directory has a state, the complete file stays even if the run fails. */
+/* Writes the file with the starting factors of the run, under another name until it is complete. If
+ * the directory has a state, the complete file stays even if the run fails. */
 static int write_start(struct ts_model_out *o, const struct ts_factors *start, const double *weight,
                        struct ts_err *err)
 {
