@@ -346,7 +346,7 @@ static uint32_t count_models(const struct ts_engine_conf *conf, int rc, struct t
 
 /* Opens the backend within the budget. The memory of GPU libraries is known only after that. If
  * they leave too little for all models, opens the backend again with fewer models, the same number
- * on all ranks. */
+ * on all processes. */
 static int open_in_budget(const struct ts_engine_conf *conf, uint64_t before,
                           struct ts_backend_conf *bc, struct ts_engine *e, struct ts_err *err)
 {

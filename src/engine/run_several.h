@@ -27,8 +27,8 @@
  * same time, in row[k] of the table. */
 struct ts_run_several_front {
     void (*chosen)(void *ctx); /* called after the choice of the next models; or NULL */
-    /* Closes the open engine, and opens one for as many models of these ranks as possible, the
-     * first ones. Sets *room to the number of these models. */
+    /* Closes the open engine, and opens one for as many models as possible: the first of n models
+     * with these ranks. Sets *room to their number. */
     int (*open)(void *ctx, const uint32_t *ranks, uint32_t n, uint32_t *room, struct ts_err *err);
     int (*begin)(void *ctx, uint32_t k, struct ts_run **ret, struct ts_err *err);
     /* Model k has made all its sweeps (rc 0), or ends early because of the error rc. Must call
