@@ -16,8 +16,8 @@
 
 #define MOST_RESTARTS 1000u
 
-/* A model that is being computed. Its session is a copy of the common one, with this model's rank
- * and backend. */
+/* A model that is being computed. Its session is a copy of the session for all models, with this
+ * model's rank and backend. */
 struct one {
     uint32_t row;
     struct ts_session session;
