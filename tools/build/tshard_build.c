@@ -101,8 +101,7 @@ static char *stem_packed(const char *path)
     return s;
 }
 
-/* Returns the name of a tensor for an input file: "amazon" for "dir/amazon.tns.gz", or "dir/amazon"
- * if with_dir is set; malloc'ed. */
+/* "dir/amazon.tns.gz" -> "amazon", or "dir/amazon" if with_dir is set; malloc'ed. */
 static char *stem_of(const char *path, int with_dir)
 {
     const char *slash = strrchr(path, '/');
@@ -124,8 +123,7 @@ static char *stem_of(const char *path, int with_dir)
     return s;
 }
 
-/* Returns the default name of the result, a directory in the current one, not beside the input;
- * malloc'ed. */
+/* Returns the default name of the result, malloc'ed: in the current directory, not the input's. */
 static char *default_out(const char *path, struct ts_err *err)
 {
     char *stem, *out = NULL;
@@ -540,8 +538,7 @@ static int build(const struct ts_cmd *cmd, const struct tshard_build_job *job, s
 {
     struct ts_build_report report;
     int rc = join_ranks(cmd, job, err);
-    /* shows this now, because a pipe may send nothing for a while */
-    tool_progress_start(job->progress, "opening", "", 0);
+    tool_progress_start(job->progress, "opening", "", 0); /* a pipe may send nothing for a while */
     if (rc == 0)
         rc = ts_build_paths(job->o, job->paths, job->n_paths, &report, err);
     tool_progress_end(job->progress);

@@ -267,8 +267,7 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
     mc.dir = named;
     here = rc == 0 && args->from != NULL && strcmp(named, args->from->dir) == 0;
     mc.resume = here && !args->from->of_result;
-    /* states of an earlier run must not stay beside new ones */
-    mc.force |= here && args->from->of_result;
+    mc.force |= here && args->from->of_result; /* old states must not stay beside new ones */
     if (args->from != NULL)
         r.sweeps_done = ts_state_get(args->from->file)->sweep - 1;
     if (args->from != NULL && args->from->damaged.code != 0)

@@ -26,17 +26,15 @@
 #include "base/clock.h"
 #include "cpd/methods/gcp_struct.h"
 
-#define PAIRS    5u
-#define GRADIENT 0u /* the moments are numbered: the gradient */
-#define POINT    1u
-#define STEP     2u           /* number of the first of PAIRS moments: steps */
-#define CHANGE   (2u + PAIRS) /* number of the first of PAIRS moments: changes of the gradient */
-/* entries of a factor (a span) that are summed by one thread at a time */
-#define SPAN 4096u
-/* least fall of F, relative to the fall that the gradient predicts */
-#define ENOUGH    1e-4
-#define FLAT      1e-10 /* least s'y / y'y of a pair (step s, change y) that is used */
-#define FIRST     0.1   /* length of the first step, relative to the norm of all factors */
+#define PAIRS     5u
+#define GRADIENT  0u /* the moments are numbered: the gradient */
+#define POINT     1u
+#define STEP      2u           /* number of the first of PAIRS moments: steps */
+#define CHANGE    (2u + PAIRS) /* number of the first of PAIRS moments: changes of the gradient */
+#define SPAN      4096u        /* entries of a factor that one thread sums at a time */
+#define ENOUGH    1e-4         /* least fall of F, relative to what the gradient predicts */
+#define FLAT      1e-10        /* least s'y / y'y of a pair (step s, change y) that is used */
+#define FIRST     0.1          /* length of the first step, relative to the norm of all factors */
 #define TRIES     20u
 #define STUCK     255u /* value of `tries` if no step lowers F */
 #define PUT_BYTES (UINT64_C(1) << 20)
@@ -45,18 +43,15 @@ _Static_assert(CHANGE + PAIRS == TS_MOMENTS_LBFGSB, "moments");
 
 struct lbfgsb {
     struct ts_gcp gcp; /* rate: step length, in units of the direction */
-    /* for all modes, one after another: the direction of the step for each entry of the factor */
-    double *direction;
-    double *sum;    /* two sums for each span (SPAN entries of a factor) */
-    uint64_t bytes; /* bytes of `direction` and `sum` */
+    double *direction; /* of the step, for each entry of the factors of all modes in turn */
+    double *sum;       /* two sums for each span (SPAN entries of a factor) */
+    uint64_t bytes;    /* bytes of `direction` and `sum` */
     /* by mode: its first entry in `direction`, and its number of entries */
     uint64_t at[TS_MAX_ORDER], n[TS_MAX_ORDER];
     uint64_t spans[TS_MAX_ORDER + 1]; /* for each mode: number of spans in the modes before it */
     int known;                        /* 1: `direction` is valid */
     int open;
-    /* n_pairs: number of stored pairs (a step and its change of the gradient); next: the place of
-     * the next pair */
-    uint32_t n_pairs, next;
+    uint32_t n_pairs, next; /* number of stored pairs, and the place of the next one */
     uint32_t tries;
 };
 

@@ -25,8 +25,7 @@ struct file {
     struct ts_binary_form form;
     int fd;         /* -1: bytes can only be read in order */
     uint32_t users; /* the last user closes the file */
-    /* number of the next piece of the file; numbers of pieces in it, and to read (fewer in a
-     * sample) */
+    /* number of the next piece; of all pieces; of pieces to read (fewer in a sample) */
     uint64_t piece, n_pieces, n_taken;
     uint64_t end;     /* this process reads the pieces before this number */
     uint64_t counted; /* bytes on disk that done_bytes includes */
@@ -424,8 +423,7 @@ static uint64_t bytes_read(const struct ts_binary_source *s, const struct file *
                      : pieces_nnz(s, f, f->piece) * f->form.nonzero_bytes;
 }
 
-/* Takes the next piece of the files, under the lock. Returns 1, 0 at the end, or a failure with its
- * number. */
+/* Takes the next piece, under the lock. Returns 1, 0 at the end, or a failure. */
 static int take_piece(struct ts_binary_source *s, struct job *j, struct ts_err *err)
 {
     uint64_t piece;
