@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Kernels that make tables of Khatri-Rao products, and that sum rows of Y and W (the cells times
  * the factors of inner and of outer modes) into the MTTKRP of a mode (cells_kernel.h). */
-#define _Static_assert static_assert /* for format/layout.h, which is a C header */
+#define _Static_assert static_assert /* format/layout.h, a C header, uses it */
 #include "gpu/dense/cells_kernel.h"
 
 #include <cuda_runtime.h>
@@ -66,8 +66,8 @@ ts_gpu_error ts_cells_add(double *to, const double *from, uint64_t elements, uin
     return cudaGetLastError();
 }
 
-/* Adds the sums of steps (ranges of rows) to the sums of shares (groups of chunks). Each thread
- * adds one pair of neighbouring elements, or several pairs. */
+/* Adds W of steps (its sums over ranges of rows) to W of shares (groups of chunks of rows). Each
+ * thread adds one pair of neighbouring elements, or several pairs. */
 static __global__ void __launch_bounds__(GROUP)
     add_shares(struct ts_cells_shares s, const double2 *from, uint64_t n, uint64_t apart)
 {
@@ -204,8 +204,8 @@ ts_gpu_error ts_cells_gather(const struct ts_cells_target *t, const double *z, u
     return cudaGetLastError();
 }
 
-/* Adds sums of steps (ranges of rows) to the sums of shares (groups of chunks). Each thread
- * computes one element of acc, of the shares from first_share on. */
+/* Adds the MTTKRP's sums over steps (ranges of rows of Y or W) to acc, its sums over shares (groups
+ * of chunks). Each thread computes one element of acc, for the shares from first_share on. */
 static __global__ void __launch_bounds__(GROUP)
     fold(struct ts_cells_target t, const double *part, uint64_t step, uint64_t n,
          uint32_t first_share, uint64_t elements, double *acc)
@@ -257,8 +257,8 @@ ts_gpu_error ts_cells_fold(const struct ts_cells_target *t, const double *part, 
     return e == cudaSuccess ? cudaGetLastError() : e;
 }
 
-/* Returns column r of row i of the mode's MTTKRP: the sum over the shares (groups of chunks), in
- * their order. */
+/* Returns column r of row i of the mode's MTTKRP: acc, its sums over shares (groups of chunks of
+ * rows), added in the order of the shares. */
 static __device__ inline double add_up_shares(const struct ts_cells_target &t, const double *acc,
                                               uint64_t i, uint32_t r)
 {

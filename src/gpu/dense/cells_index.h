@@ -8,8 +8,8 @@
  *
  * The rows of a grid of modes are numbered with the last mode fastest. In a mode of size `dim`, row
  * p has the index p / after % dim, where `after` is the product of the sizes of the faster modes. A
- * run is a maximal sequence of rows with the same index. `other` is the number of a row among all
- * rows with the same index.
+ * run is a maximal sequence of rows with the same index. ts_cells_other numbers the rows with the
+ * same index from 0.
  *
  *   units    rows; bytes in the functions that end in _place
  *   threads  pure
@@ -28,7 +28,7 @@
 /* ---- cuts of rows into chunks and steps ---- */
 
 struct ts_cells_cut {
-    uint64_t rows; /* number of all rows */
+    uint64_t rows; /* number of all rows of the matrix */
     /* rows of a chunk (rows that are on a device at once); the last chunk may have fewer */
     uint64_t chunk;
     /* rows of a step (rows that are summed together), at most a chunk; the last step of a chunk may
@@ -145,23 +145,25 @@ TS_CELLS_HD void ts_cells_pair(uint32_t rank, uint32_t pair, uint32_t *r, uint32
  * 8 cells, which a lane loads at once. Groups are stored so that lanes which load at the same time
  * use different banks. */
 
-/* rows of Y = X B, or of W = X' K, that a thread block computes (X: the matrix of cells) */
+/* rows of Y = X B, or of W = X' K, that a thread block computes (X: the matrix of cells; B and K:
+ * products of factor rows) */
 #define TS_CELLS_TILE 128u
 
 /* Bytes of a row of a tile of X for Y = X B: 16 cells of float64 or 32 of float32. A tile for W =
  * X' K has 16 rows of X, of TILE cells each. */
 #define TS_CELLS_LINE 128u
 
-/* Returns the address in shared memory of byte `byte` of row `row`, in a tile of X that has TILE
- * rows of LINE bytes. A lane loads 2 cells of one row at once. */
+/* Returns the address in shared memory of byte `byte` of row `row`, in a tile of X (the matrix of
+ * cells) that has TILE rows of LINE bytes. A lane loads 2 cells of one row at once. */
 TS_CELLS_HD uint32_t ts_cells_along_place(uint32_t cell_bytes, uint32_t row, uint32_t byte)
 {
     const uint32_t turn = cell_bytes == 8 ? (row & 1) << 2 : (row & 3) << 1;
     return row * TS_CELLS_LINE + (((byte >> 4) ^ turn) << 4) + (byte & 15);
 }
 
-/* Returns the address in shared memory of byte `byte` of row `row`, in a tile of X whose rows have
- * TILE cells. A lane loads 2 cells of row 2 t and 2 of row 2 t + 1, where t = lane % 4. */
+/* Returns the address in shared memory of byte `byte` of row `row`, in a tile of X (the matrix of
+ * cells) whose rows have TILE cells. A lane loads 2 cells of row 2 t and 2 of row 2 t + 1, where t
+ * = lane % 4. */
 TS_CELLS_HD uint32_t ts_cells_across_place(uint32_t cell_bytes, uint32_t row, uint32_t byte)
 {
     const uint32_t turn = ((row >> 1) & 3) << 1;

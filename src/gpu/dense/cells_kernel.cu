@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Kernels for products of dense tensors: a large matrix of cells, read once, times a narrow matrix,
  * on tensor cores. */
-#define _Static_assert static_assert /* for format/layout.h, which is a C header */
+#define _Static_assert static_assert /* format/layout.h, a C header, uses it */
 #include "gpu/dense/cells_kernel.h"
 
 #include <cuda_runtime.h>
@@ -62,7 +62,7 @@ static __device__ inline void load2(const char *at, const float *, double &a, do
     b = x.y;
 }
 
-/* The value with which a cell counts, if some cells may be unknown (NaN). */
+/* The value that a product uses for a cell, if some cells may be unknown (NaN). */
 struct counts {
     double mean;
     bool known;
@@ -103,8 +103,8 @@ template <int NT> struct sums {
     double d[2][NT][4];
 };
 
-/* Multiplies one group of 8 values of the summation index; a[m] are the left operands of rows 16 m
- * and following. */
+/* Adds the products for 8 values of the summation index to the accumulators. a[m] are the left
+ * operands of rows 16 m .. 16 m + 15. */
 template <class T, int NT>
 static __device__ inline void multiply_group(sums<NT> &acc, const double (&a)[2][4],
                                              const double *right, uint32_t g, uint32_t t)
@@ -178,8 +178,8 @@ static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
     const uint64_t x_step = ROWS * pitch * sizeof(T);
     uint64_t k_left = end - begin;
 
-    /* Starts the copies of the tiles of a step to shared memory. To be called for steps in
-     * ascending order. */
+    /* Starts the copies of two tiles to shared memory: those of a step, which is DEPTH values of
+     * the summation index. To be called for steps in ascending order. */
     auto fetch = [&](uint32_t step) {
         const uint32_t left = (uint32_t)min((uint64_t)S::DEPTH, k_left);
         const uint32_t line = left * (uint32_t)sizeof(T);
@@ -279,9 +279,9 @@ template <class T, int NT, bool GAPS> struct made_rows {
         }
     }
 
-    /* Loads rows of U and V (products of outer factor rows) for a step of `rows` rows, to be called
-     * for steps in ascending order. Rows past the end take the first rows instead: their cells are
-     * zero or, with GAPS, the products of their rows of U and V are. */
+    /* Loads rows of U and V (products of outer factor rows) for a step (DEEP rows of K, of `rows`
+     * in all). To be called for steps in ascending order. Rows past the end take the first rows
+     * instead: their cells are zero or, with GAPS, the products of their rows of U and V are. */
     __device__ __forceinline__ void look(uint32_t step, uint32_t rows, const double *u,
                                          const double *v, uint32_t n_v, uint32_t n0, uint32_t ld)
     {
@@ -342,8 +342,8 @@ static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
     made_rows<T, NT, GAPS> made(first, n_v);
     sums<NT> acc = {};
 
-    /* Starts the copies of the cells of a step to shared memory. To be called for steps in
-     * ascending order. */
+    /* Starts the copies of cells to shared memory: those of a step, which is DEEP rows. To be
+     * called for steps in ascending order. */
     auto fetch = [&](uint32_t step) {
         char *const cells = shared + step % S::STAGES_ACROSS * S::CELLS_ACROSS;
         const uint32_t left = rows - step * S::DEEP;
@@ -456,8 +456,8 @@ static cudaError_t launch_across(const struct ts_cells_x *x, const struct ts_cel
     return cudaGetLastError();
 }
 
-/* Whether all rows of x begin at multiples of 16 bytes. Otherwise they begin at multiples of a
- * cell. */
+/* Whether all rows of cells begin at multiples of 16 bytes. Otherwise they begin at multiples of
+ * the size of a cell. */
 static int is_aligned(const struct ts_cells_x *x)
 {
     const uint64_t cell = x->narrow ? 4 : 8;

@@ -8,8 +8,9 @@
  *
  *     along    Y = X B serves the MTTKRPs of all outer modes,
  *     across   W = X' K serves those of all inner modes;
- *     gather   M(i, :) += Y(p, :) times the factor rows of the other outer modes, over all p with
- *              index i in the mode; likewise from W for inner modes.
+ *     gather   M(i, :), a row of the MTTKRP of a mode, += Y(p, :) times the factor rows of the
+ *              other outer modes, over all p with index i in the mode; likewise from W for inner
+ *              modes.
  *
  * Cells are float32 or float64. They are multiplied and summed in float64, on tensor cores. B is
  * computed first. K(p, :) is the product of a row of U (from the slower outer modes) and a row of V
@@ -45,7 +46,7 @@
 extern "C" {
 #endif
 
-/* The value with which a cell is counted. */
+/* The value that products use for a cell. */
 enum ts_cells_kind {
     TS_CELLS_ALL,    /* its value; no cell is NaN */
     TS_CELLS_VALUES, /* its value minus the mean; 0 if it is NaN */
@@ -86,15 +87,15 @@ uint32_t ts_cells_width(uint32_t rank);
  * combination of indices of its modes. */
 ts_gpu_error ts_cells_products(const struct ts_cells_grid *g, double *out, ts_gpu_stream stream);
 
-/* y(k, p - x->row, :) := X(p, part k of the columns) B, parts having `part_cols` columns, a
- * multiple of 32; y(k + 1, ...) follows `apart` elements after y(k, ...). b: all rows of B, of
- * which rows from x->col on are read. */
+/* y(k, p - x->row, :) := row p of X B, summed over part k of the columns, for all rows p of x. A
+ * part has `part_cols` columns, a multiple of 32. y(k + 1, ...) follows `apart` elements after y(k,
+ * ...). b: all rows of B, of which rows from x->col on are read. */
 ts_gpu_error ts_cells_along(const struct ts_cells_x *x, const double *b, uint32_t rank, uint32_t ld,
                             uint64_t part_cols, double *y, uint64_t apart, ts_gpu_stream stream);
 
 /* w(s - first_step, c - x->col, :) := sum over the rows p of step s (a range of rows, by `cut`) of
- * X(p, c) U(p / n_v, :) V(p % n_v, :), for the steps that consist of the rows of x, which must be
- * whole steps. */
+ * X(p, c) U(p / n_v, :) V(p % n_v, :), for columns c of x. The rows of x must be whole steps, whose
+ * sums are computed. n_v: number of rows of V. */
 ts_gpu_error ts_cells_across(const struct ts_cells_x *x, const struct ts_cells_cut *cut,
                              const double *u, const double *v, uint64_t n_v, uint32_t rank,
                              uint32_t ld, double *w, ts_gpu_stream stream);
@@ -104,8 +105,8 @@ ts_gpu_error ts_cells_across(const struct ts_cells_x *x, const struct ts_cells_c
 ts_gpu_error ts_cells_add(double *to, const double *from, uint64_t elements, uint64_t apart,
                           uint64_t n, int fresh, ts_gpu_stream stream);
 
-/* Which sums in `from` of ts_cells_add_shares belong to one share (a group of chunks): those of
- * steps first .. end - 1, numbered from the first step in `from`. */
+/* The steps (ranges of rows) whose sums in `from` of ts_cells_add_shares belong to one share (a
+ * group of chunks): first .. end - 1, numbered from the first step in `from`. */
 struct ts_cells_part {
     uint64_t first, end;
     /* begins: these steps include the first one of the share (group of chunks); ends: the last
@@ -148,8 +149,8 @@ struct ts_cells_target {
 ts_gpu_error ts_cells_gather(const struct ts_cells_target *t, const double *z, uint64_t z_row,
                              uint64_t step, uint64_t n, double *part, ts_gpu_stream stream);
 
-/* Adds the sums of steps (ranges of rows) to those of their shares (groups of chunks): acc(share,
- * slot, :) += part(s - step, ...), for s = step .. step + n - 1 in order. */
+/* Adds the MTTKRP's sums over steps (ranges of rows) to those over their shares (groups of chunks):
+ * acc(share, slot, :) += part(s - step, ...), for s = step .. step + n - 1 in order. */
 ts_gpu_error ts_cells_fold(const struct ts_cells_target *t, const double *part, uint64_t step,
                            uint64_t n, double *acc, ts_gpu_stream stream);
 
@@ -173,8 +174,8 @@ ts_gpu_error ts_cells_pairs(enum ts_precision precision, const void *factor, uin
                             uint32_t factor_ld, uint32_t rank, uint32_t first, uint32_t n,
                             double *out, uint32_t ld, ts_gpu_stream stream);
 
-/* Numbers the rows of sums: row[e] := e for e < n_rows, and UINT32_MAX (no row) for e from n_rows
- * to n - 1. */
+/* Sets the number of the row that sum e (a part of observed_kernel.h) belongs to: row[e] := e for e
+ * < n_rows, and UINT32_MAX (no row) for e from n_rows to n - 1. */
 ts_gpu_error ts_cells_number(uint32_t *row, uint64_t n_rows, uint64_t n, ts_gpu_stream stream);
 
 /* The outer and inner modes, from which the indices of a cell are computed. */
@@ -210,8 +211,9 @@ static inline uint64_t ts_cells_mark_pitch(uint64_t n_cols)
 ts_gpu_error ts_cells_mark(const struct ts_cells_x *x, const struct ts_cells_places *places,
                            const struct ts_hold_out *hold_out, void *out, ts_gpu_stream stream);
 
-/* Sums over the cells that are not held out: their number, x, x^2, x m and (x - m)^2, where x is
- * the value of a cell and m that of the model. Then the same sums over the held-out cells. */
+/* Number of error sums: over the cells that are not held out, their number, x, x^2, x m and (x -
+ * m)^2, where x is the value of a cell and m that of the model; then the same five over the
+ * held-out cells. */
 #define TS_CELLS_ERRORS 10u
 /* Units (blocks of cells whose errors are summed by one thread block) have multiples of this many
  * rows and columns, if the array has as many. */

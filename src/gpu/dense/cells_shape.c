@@ -6,12 +6,14 @@
 /* most cells of a chunk: 128 MiB of float64, so that two chunks fit in a small --gpu-memory */
 #define CHUNK_CELLS (UINT64_C(1) << 24)
 #define CHUNK_SLABS 32u
-/* most rows of a piece (rows summed into one W): each piece writes and reads its W once */
+/* most rows of a piece (rows summed into one W, the cells times the outer factors): each piece
+ * writes and reads its W once */
 #define PIECE_ROWS 2048u
 /* a piece has a multiple of this many rows, which are multiplied at once */
 #define PIECE_UNIT 16u
 #define PART_UNIT  32u
-/* fewest columns of a part (columns summed into one Y): each part writes and reads its Y once */
+/* fewest columns of a part (columns summed into one Y, the cells times the inner factors): each
+ * part writes and reads its Y once */
 #define PART_COLS 1536u
 /* number of thread blocks from which on the multiprocessors that are idle at the end of a launch do
  * not matter */

@@ -2,10 +2,10 @@
 /* cells_shape.h - cuts the work on a dense tensor for GPUs. The cuts follow from the tensor and the
  * rank alone, so sums have the same order for any number of devices and any amount of memory.
  *
- * Rows of the array (format/arrays/dense.h) are cut into chunks of some slabs each, which are sent
- * to a device and computed on at once. If slabs are parts of rows, a chunk is a slab. The chunks
- * form up to 16 shares, and each device has some of the shares. The sums of shares are added in
- * their order.
+ * Rows of the array (format/arrays/dense.h) are cut into chunks, which are sent to a device and
+ * computed on at once. A chunk consists of some slabs, which are the pieces that the feed lends. If
+ * slabs are parts of rows, a chunk is a slab. The chunks form up to 16 shares, and each device has
+ * some of the shares. The sums of shares are added in their order.
  *
  *   units    rows and columns of the array; elements
  *   threads  pure */
@@ -27,10 +27,12 @@ struct ts_cells_shape {
     uint64_t n_chunks;                            /* chunks along the rows */
     uint32_t n_shares;
     uint64_t share[TS_CELLS_SHARES + 1]; /* first chunk of each share, followed by n_chunks */
-    /* division of the rows into pieces, each summed into one W; a piece is a step of a chunk */
+    /* division of the rows into pieces, each summed into one W (cells times outer factors); a piece
+     * is a step of a chunk */
     struct ts_cells_cut piece;
-    uint64_t part_cols; /* columns of a part of a chunk; each part is summed into one Y */
-    uint64_t n_parts;   /* number of these parts in a whole chunk */
+    /* columns of a part of a chunk; each part is summed into one Y (cells times inner factors) */
+    uint64_t part_cols;
+    uint64_t n_parts; /* number of these parts in a whole chunk */
     /* number of outer modes, from the first on, whose factor rows are multiplied into the table
      * U */
     uint32_t n_slow;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Kernels for dense tensors with unknown cells: products of pairs of columns, copies without
  * held-out cells, and the errors of a model. */
-#define _Static_assert static_assert /* for format/layout.h, which is a C header */
+#define _Static_assert static_assert /* format/layout.h, a C header, uses it */
 #include "gpu/dense/cells_kernel.h"
 
 #include <cuda_runtime.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Makes a pass over a mode of a dense tensor: it reuses results of earlier passes that are still
- * valid, computes the others from blocks of rows, and exchanges sums between members.
+ * valid, computes the others from blocks of rows, and exchanges sums between members (GPUs).
  *
  * For an outer mode, Y (the cells times the inner factors) of each block is computed, except for
  * rows whose Y is kept and still valid. Sums over steps (ranges of its rows) are added to the sums
@@ -58,8 +58,8 @@ static void note_made(const struct ts_gpu_cells *c, struct ts_gpu_cells_made *m)
 
 /* ---- factors of a grid of modes */
 
-/* Sets the factors of a grid of modes. If c is `pairs`, they are the products of pairs of columns,
- * in float64. */
+/* Sets the factors of a grid of modes. If c is the object `pairs` (gpu_cells.h), they are the
+ * products of pairs of columns of each factor, in float64. */
 static void take_factors(const struct ts_gpu_pass *p, const struct ts_gpu_cells *c,
                          struct ts_cells_grid *g, const uint32_t *modes)
 {
@@ -261,7 +261,8 @@ static ts_gpu_error compute_inner(const struct ts_gpu *g, const struct ts_gpu_ce
     const struct ts_cells_shape *s = &c->shape;
     const struct ts_gpu_cells_member *m = &c->member[me->number];
     const uint64_t pieces = c->piece_elements / (s->chunk_cols * s->ld);
-    /* if cells are copied because some are held out, at most the rows of a chunk */
+    /* pieces multiplied at once: if some cells are held out, at most those of a chunk, because the
+     * copy without held-out cells has room for a chunk */
     const uint64_t most = g->cells->hold_out.share > 0 ? less(pieces, s->piece.per_chunk) : pieces;
     const uint64_t end = ts_cells_step(&s->piece, b->row + b->n_rows);
     ts_gpu_error e = cudaSuccess;
@@ -452,8 +453,8 @@ static ts_gpu_error gather_w(struct ts_gpu_pass *p, const struct ts_gpu_cells *c
     return e;
 }
 
-/* Whether Y or W of an earlier pass may be reused. They may not if columns are computed in groups,
- * or if no Y is kept. */
+/* Whether Y or W of an earlier pass may be reused. They may not if column pairs are computed in
+ * groups, or if no Y is kept. */
 static int may_be_made(const struct ts_gpu_cells *c, int outer)
 {
     return c->n_groups <= 1 && (!outer || c->y_kept > 0);
@@ -497,8 +498,8 @@ int ts_gpu_cells_multiply(struct ts_gpu_pass *p, struct ts_gpu_pass *all,
     const struct ts_gpu_cells_member *m = &c->member[p->me->number];
     const int outer = ts_cells_is_outer(&c->shape, p->ask->mode);
     int made[2] = { 0, 0 }, rc;
-    /* members (GPUs) get equal results, as all of them test before one changes the records of Y and
-     * W */
+    /* members (GPUs) agree on which products are still valid, as all of them test before one
+     * changes the records of Y and W */
     for (uint32_t k = 0; k < n; k++)
         made[k] = is_made(c, !outer, made_of(work[k].cells, outer));
     /* all members (GPUs) have tested whether Y and W (products of cells and factors) are still
@@ -586,6 +587,6 @@ int ts_gpu_cells_run(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts_e
                                                             : run_product(p, all, err);
     if (rc < 0)
         return rc;
-    p->kept_nnz = p->nnz; /* the feed does not count these nonzeros */
+    p->kept_nnz = p->nnz; /* the feed, which lends slabs of cells, does not count nonzeros */
     return ts_gpu_rows_finish(p, err);
 }

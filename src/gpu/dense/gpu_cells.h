@@ -2,14 +2,14 @@
 /* gpu_cells.h - a dense tensor in the GPU backend: memory, and passes by the kernels of
  * cells_kernel.h.
  *
- * A member is a device. It has the rows of some shares (cells_shape.h). Chunks that fit stay on the
- * device, from its first one on; the others pass through slots in each pass over the cells. W (the
- * cells times the outer factors) is always kept. If all cells stay, Y (the cells times the inner
- * factors) is kept for as many rows as fit; otherwise for all rows or none. While the factors that
- * Y and W were computed from do not change, further modes need no cells of these rows. Without
- * --gpu-memory, Y may take so much that all memory besides the cells is below 1 GiB plus twice the
- * factors, but always a sixteenth of the cells: at high ranks a full Y would be almost as large as
- * the cells, and it only saves time.
+ * A member is a device. It has the rows of some shares (cells_shape.h). As many chunks as fit stay
+ * on the device, from the first of its rows on; the others pass through slots (buffers) in each
+ * pass over the cells. W (the cells times the outer factors) is always kept. If all cells stay, Y
+ * (the cells times the inner factors) is kept for as many rows as fit; otherwise for all rows or
+ * none. While the factors that Y and W were computed from do not change, further modes need no
+ * cells of these rows. Without --gpu-memory, Y may take so much that all memory besides the cells
+ * is below 1 GiB plus twice the factors, but it may always take a sixteenth of the cells: at high
+ * ranks a full Y would be almost as large as the cells, and it only saves time.
  *
  * For a model of observed cells a pass computes two products. One is that of the values. The other
  * one is that of zeros and ones (which cells are known) with products of two columns: `pairs` has
@@ -25,8 +25,9 @@
  *   owner    ts_gpu owns the object; a member's memory is part of the member's allocation
  *   units    bytes; rows of the array
  *   threads  the thread of member 0 takes slabs and enqueues for all members; then each member's
- *            thread continues alone. Versions of factors change between jobs
- * */
+ *            thread continues alone. Versions of factors change between jobs (functions that all
+ *            members run)
+ */
 #ifndef TS_GPU_GPU_CELLS_H
 #define TS_GPU_GPU_CELLS_H
 
@@ -54,8 +55,8 @@ struct ts_gpu_cells_member {
     uint64_t y_end;
     int here;          /* 1: the rows up to kept_end are on the device already */
     double *b, *u, *v; /* tables of products of factor rows, ld elements a row */
-    /* W (cells times outer factors); the sums of one share, in the memory of b, or those of all
-     * shares if there are several members (GPUs) */
+    /* w: W (cells times outer factors). share_sum: what one share (group of chunks) adds to W, in
+     * the memory of b; with several members (GPUs) what every share adds */
     double *w, *share_sum;
     double *acc; /* sums of the shares (groups of chunks) for the MTTKRP of a mode */
     /* Y (cells times inner factors), its partial sums and the sums of steps; or W (cells times
@@ -70,7 +71,7 @@ struct ts_gpu_cells_member {
     /* Gram matrix and right side of each row of the longest mode, in the layout of
      * observed_kernel.h */
     double *part;
-    uint32_t *part_row; /* numbers of the rows in `part` */
+    uint32_t *part_row; /* number of the row that each part belongs to */
     double *errors;     /* TS_CELLS_ERRORS sums for each unit (block of cells) */
 };
 
@@ -195,8 +196,8 @@ int ts_gpu_cells_enqueue(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct 
 struct ts_cells_x ts_gpu_cells_part_of(const struct ts_cells_shape *s,
                                        const struct ts_gpu_cells_block *b, uint64_t row,
                                        uint64_t end, uint64_t col, uint64_t n);
-/* Computes the whole product of a pass in the args.out of each member (GPU). Called by all
- * members. */
+/* Computes the whole product of a pass, and stores it at args.out of each member (GPU). Called by
+ * all members. */
 int ts_gpu_cells_run(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts_err *err);
 
 /* ---- defined in gpu_cells_unknown.c */

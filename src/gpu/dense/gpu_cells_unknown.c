@@ -17,8 +17,8 @@
 #include "gpu/team/gpu_team.h"
 #include "gpu/observed/observed_kernel.h"
 
-/* most columns of a group of pairs: up to rank 32 all pairs, so cells are read once for both
- * products */
+/* most column pairs of a group. Up to rank 32 one group has all pairs, so the cells are read once
+ * for both products (of zeros and ones, and of values) */
 #define MOST_COLUMNS 544u
 /* cells of a unit (whose errors are summed together): so many that its sums take little memory
  * compared to them */

@@ -24,8 +24,8 @@ static int fail(struct ts_err *err, ts_gpu_error e)
     return ts_gpu_fail(err, e, "MTTKRP");
 }
 
-/* The slabs that were lent last, in order, whose copies may still run. Each has the event after its
- * copy. */
+/* The slabs that the feed lent last, in order, whose copies to devices may still run. Each has the
+ * event after its copy. */
 struct ring {
     ts_gpu_event copied[TS_GPU_CELLS_HOLD];
     /* member (GPU) that the slab is copied to; NULL: no copy */
@@ -41,7 +41,8 @@ struct walk {
     uint64_t since_ns, bytes; /* start time of sending the chunk, and its size */
 };
 
-/* Waits for the copy of entry `at`, the oldest one, whose source may then be overwritten. */
+/* Waits for the copy of the slab at entry `at` of the ring, the oldest one. The slab may then be
+ * overwritten. */
 static int settle(struct walk *w, uint32_t at, struct ts_err *err)
 {
     struct ts_gpu_member *of = w->ring.of[at];
@@ -260,7 +261,7 @@ static int stream(struct ts_gpu_cells_job *j, struct ts_err *err)
     int rc = open_stage(g->cells, err);
     if (rc == 0)
         rc = take_slabs(&w, err);
-    /* slabs are given back only after their copies have ended */
+    /* slabs are given back to the feed only after their copies have ended */
     for (uint32_t i = 0; i < TS_GPU_CELLS_HOLD; i++) {
         const uint32_t at = (w.ring.next + i) % TS_GPU_CELLS_HOLD;
         const int back = settle(&w, at, rc == 0 ? err : NULL);
@@ -269,7 +270,7 @@ static int stream(struct ts_gpu_cells_job *j, struct ts_err *err)
     for (uint32_t i = 0; i < g->n_members && rc < 0; i++)
         if (cudaSetDevice(g->member[i].device) == cudaSuccess)
             (void)cudaStreamSynchronize(g->member[i].copy);
-    ts_slabs_rewind(w.slabs); /* frees all slots for the reader */
+    ts_slabs_rewind(w.slabs); /* frees all slots of the feed, for its reading thread */
     if (rc < 0)
         return rc;
     for (uint32_t i = 0; i < g->n_members && rc == 0; i++) {

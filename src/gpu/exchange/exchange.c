@@ -67,7 +67,7 @@ static int enable_peers(const int *device, uint32_t n, const volatile sig_atomic
             if (device[i] == device[j])
                 continue;
             if (cudaDeviceCanAccessPeer(&can, device[i], device[j]) == cudaSuccess && can)
-                /* an error means that it is enabled already */
+                /* an error means that peer access is enabled already */
                 (void)cudaDeviceEnablePeerAccess(device[j], 0);
             all &= can;
         }
@@ -112,8 +112,8 @@ static int open_nccl(struct ts_exchange *x, struct ts_err *err)
 #endif
 }
 
-/* For one process: chooses the way to exchange for `kind`. AUTO takes what the machine supports.
- * direct: all devices reach each other's memory. */
+/* For a run of one process: chooses the way to exchange for `kind`. AUTO takes what the machine
+ * supports. direct: all devices reach each other's memory. */
 static int choose_way(struct ts_exchange *x, enum ts_exchange_kind kind, int direct,
                       struct ts_err *err)
 {
@@ -143,7 +143,7 @@ static int choose_way(struct ts_exchange *x, enum ts_exchange_kind kind, int dir
 /* The message that each process sends to all others while a way to exchange is chosen. */
 struct word {
     int kind; /* the kind of exchange that was asked for */
-    int rc;   /* the result of this process's attempt to open it */
+    int rc;   /* the result of this process's attempt to open that kind */
     char text[256];
 };
 

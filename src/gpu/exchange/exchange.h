@@ -6,9 +6,9 @@
  * of any sizes. Ranks may be threads of several processes, which share only a struct ts_comm. The
  * ranks of a process have consecutive numbers. There are three ways to do it:
  *
- *   NCCL   a ring of sends and receives (exchange_ring.h). It takes few thread blocks, so
- *          kernels that compute meanwhile keep their multiprocessors; across sockets every byte
- *          crosses each link once. NVLink multicast is never used.
+ *   NCCL   a ring of sends and receives (exchange_ring.h). It takes few thread blocks, so kernels
+ *          that compute meanwhile keep their multiprocessors; across sockets every byte crosses
+ *          each link once. NVLink multicast is never used.
  *   COPY   each rank copies its spans into the other replicas with the copy engines, through host
  *          memory if a pair of GPUs has no peer access. One device may be named twice. It is fast
  *          if GPUs reach each other directly. All ranks must be in one process.
@@ -16,12 +16,12 @@
  *          the host until it is done, so it does not overlap with kernels. It works wherever
  *          processes reach each other, also if several ranks share a GPU.
  *
- * A gather only enqueues. This rank's sends are complete when `stream` reaches that point. Data
- * from other ranks is complete only for work that is enqueued after ts_exchange_join. Before the
- * first rank calls gather, all spans of other ranks must be free to be written in every replica:
- * no kernel or copy on any device may still read or write them. Waiting for such work, then a
- * barrier of the ranks, is enough. With several processes this is required only among the ranks of
- * each process, because a process never writes into a replica of another one.
+ * A gather only enqueues its work. This rank's sends are complete when `stream` has done this work.
+ * Data from other ranks is complete only for work that is enqueued after ts_exchange_join. Before
+ * the first rank calls gather, all spans of other ranks must be free to be written in every
+ * replica: no kernel or copy on any device may still read or write them. Waiting for such work,
+ * then a barrier of the ranks, is enough. With several processes this is required only among the
+ * ranks of each process, because a process never writes into a replica of another one.
  *
  *   owner    the caller owns buffers and streams, which must stay valid until the gathers on them
  *            are done
@@ -31,7 +31,7 @@
  *            The calling thread's current device may be any and is not changed.
  *   errors   0 or a negative ts_code. A rank that fails between two gathers must call abort,
  *            otherwise the others wait for ever.
- * */
+ */
 #ifndef TS_GPU_EXCHANGE_H
 #define TS_GPU_EXCHANGE_H
 
@@ -122,8 +122,8 @@ int ts_exchange_join(struct ts_exchange *x, uint32_t rank, ts_gpu_stream stream,
  * its data is incomplete. */
 int ts_exchange_check(struct ts_exchange *x, uint32_t rank, struct ts_err *err);
 
-/* Whether a failure was noticed that another process may have caused: NCCL notices a process that
- * ends only as silence. */
+/* Whether a failure was noticed that another process may have caused. If a process ends, NCCL only
+ * notices that it no longer answers. */
 int ts_exchange_suspects(const struct ts_exchange *x);
 
 /* Waits until everything enqueued on `stream` is done, or ts_exchange_check fails. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Exchanges data by copies: each rank writes its spans into the other replicas. */
+/* Exchanges data by copies: each rank writes its spans (ranges of the buffer with its new data)
+ * into the other ranks' replicas of the buffer. */
 #include <cuda_runtime.h>
 
 #include "gpu/exchange/exchange_way.h"

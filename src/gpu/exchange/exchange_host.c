@@ -21,7 +21,7 @@ struct way {
     pthread_cond_t all_here;
     uint32_t n_waiting; /* ranks of this process that wait at the barrier */
     uint64_t turn;      /* number of times that all ranks have passed the barrier */
-    char *buffer;       /* page-locked: room for x->n windows */
+    char *buffer;       /* page-locked: room for a window of each of the x->n ranks */
     uint64_t window;    /* the most bytes of one rank's spans in a round */
 };
 

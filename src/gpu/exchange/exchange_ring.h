@@ -8,7 +8,8 @@
  * When one rank has nearly all the data, its part travels in pieces: the next ranks send the first
  * pieces on while they receive the next ones.
  *
- * Every rank goes through the same rounds of the same plan, so both ends of a link agree.
+ * Every rank goes through the same rounds of the same plan, so both ends of a link agree on the
+ * bytes of each round.
  *
  *   owner    the caller owns parts and spans, which must stay valid; the plan uses only the memory
  *            that is passed to ts_exchange_ring_start

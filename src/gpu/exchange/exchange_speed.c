@@ -130,7 +130,7 @@ static int wait_stream(struct rank *r)
     return ts_exchange_wait(r->s->exchange, r->number, r->stream, &r->err);
 }
 
-/* Makes one gather into cleared replicas, and compares the result. */
+/* Makes one gather into cleared replicas, and compares the data there with the pattern. */
 static void try_once(struct rank *r)
 {
     struct ts_exchange_speed *s = r->s;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* long_bounds.cuh - the best row within bounds, for a system in device memory (long_system.cuh):
- * block principal pivoting, or coordinate descent.
+/* long_bounds.cuh - finds the row a within bounds that minimizes a' S a / 2 - m' a, with S in
+ * device memory (long_system.cuh), by block principal pivoting or coordinate descent.
  *
  *   owner    memory of a place (work area of a row)
  *   threads  all threads of a thread block call together
@@ -12,8 +12,8 @@
 
 /* ------------------------------------------------------------------ rows within bounds */
 
-/* Sets y to the residual m - S a, for the first `rank` entries. S is the matrix before factoring.
- * All threads call. */
+/* Sets y to the residual m - S a of a row a (m: right side), for the first `rank` entries. S is the
+ * matrix before factoring. All threads call. */
 static __device__ inline void subtract_long(const long_memory &w, uint32_t rank, const double *a,
                                             double *y)
 {
@@ -37,8 +37,8 @@ static __device__ inline void subtract_long(const long_memory &w, uint32_t rank,
     __syncthreads();
 }
 
-/* Coordinate descent from w.a, clamped to the bounds, until it converges. y (n entries) holds the
- * residual m - S a. All threads call and take the same steps. */
+/* Makes coordinate descent from w.a, clamped to the bounds, until it converges. y (n entries) holds
+ * the residual m - S a (m: right side). All threads call and take the same steps. */
 static __device__ inline void descend_long(const long_memory &w, const ts_gpu_observed &o,
                                            double tolerance, double *y)
 {
@@ -72,10 +72,10 @@ static __device__ inline void descend_long(const long_memory &w, const ts_gpu_ob
     __syncthreads();
 }
 
-/* The memory of pivoting, which overwrites P. An entry of the row is free if it is not fixed at a
- * bound. left: m minus S times the fixed entries; fixed: a, with 0 for free entries; entry: the
- * numbers of the free entries, ascending. The matrix of the free entries is factored in the upper
- * triangle of S. */
+/* The memory of pivoting, which overwrites P (the products of nonzeros). An entry of the row is
+ * free if it is not fixed at a bound. left: m minus S times the fixed entries; fixed: a, with 0 for
+ * free entries; entry: the numbers of the free entries, ascending. The matrix of the free entries
+ * is factored in the upper triangle of S. */
 struct pivot_memory {
     double *left, *fixed;
     uint32_t *entry;
@@ -209,9 +209,9 @@ static __device__ inline uint32_t list_free(const long_memory &w, const pivot_me
     return n;
 }
 
-/* Finds the best row within the bounds by block principal pivoting (cpu/rows/bounded_row.h), from
- * w.a, which solves S a = m. Returns whether it was found; then it is in w.a. All threads call, and
- * get the same result. */
+/* Finds the row a within the bounds that minimizes a' S a / 2 - m' a, by block principal pivoting
+ * (cpu/rows/bounded_row.h), from w.a, which solves S a = m. Returns whether it was found; then it
+ * is in w.a. All threads call, and get the same result. */
 static __device__ inline bool pivot_long(const long_memory &w, const ts_gpu_observed &o, double cut,
                                          double tolerance, diagonal_tile &tile)
 {

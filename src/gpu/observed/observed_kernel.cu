@@ -15,7 +15,7 @@
  * nonzeros and more columns is solved for in the same way, since its P P' is smaller than S.
  *
  * Sums and solutions are float64; products are in the precision of the rows, as on CPU cores. */
-#define _Static_assert static_assert /* for format/layout.h, which is a C header */
+#define _Static_assert static_assert /* format/layout.h, a C header, uses it */
 #include "gpu/observed/observed_kernel.h"
 
 #include <cuda_runtime.h>

@@ -13,7 +13,7 @@
  * triangle, and factored like S.
  *
  * Products are in the precision of the rows, the rest in float64, as in observed_wide.cu. */
-#define _Static_assert static_assert /* for format/layout.h, which is a C header */
+#define _Static_assert static_assert /* format/layout.h, a C header, uses it */
 #include "gpu/observed/observed_long.h"
 
 #include <cuda_runtime.h>

@@ -23,7 +23,8 @@ enum { SHORT = 8 }; /* most nonzeros whose rows are solved for together */
  * and bits for the nonzeros of a block that begin rows, and for those that are not held out. */
 template <int C> struct own_memory {
     double *s, *copy;
-    /* 10 words each: a bit for each nonzero; bit 256 is for the position after the last one */
+    /* a bit for each nonzero of a block that begins a row (begins), or is not held out (kept); bit
+     * 256 is for the position after the last one; 10 words each */
     uint32_t *begins, *kept;
 
     static __host__ __device__ uint32_t elements(bool plain, bool bounded)

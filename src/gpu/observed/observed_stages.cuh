@@ -220,7 +220,8 @@ static __host__ __device__ inline bool is_plain(const ts_gpu_observed &o)
     return o.l2 > 0 && !is_bounded(o);
 }
 
-/* Returns the relative limit below which a diagonal entry counts as rounding, as on CPU cores. */
+/* Returns the relative limit below which the remainder of a diagonal entry of S counts as a
+ * rounding error, as on CPU cores. */
 template <class T> static __device__ inline double cut_of(const ts_gpu_observed &o)
 {
     return 8.0 * (sizeof(T) == sizeof(float) ? (double)FLT_EPSILON : DBL_EPSILON * o.rank);

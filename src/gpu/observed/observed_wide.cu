@@ -7,7 +7,7 @@
  * columns that it needs. When a row ends, S is copied to shared memory, where all warps factor it.
  *
  * Arithmetic is that of observed_kernel.cu. */
-#define _Static_assert static_assert /* for format/layout.h, which is a C header */
+#define _Static_assert static_assert /* format/layout.h, a C header, uses it */
 #include "gpu/observed/observed_wide.h"
 
 #include <cuda_runtime.h>
@@ -16,8 +16,8 @@
 
 /* ------------------------------------------------------------------ sums of a row */
 
-/* The sums of a warp: the block of S in the rows of its left and the columns of its right panel
- * and, if these panels are equal, the panel's part of the right side m. */
+/* The sums of a warp: the block of the Gram matrix S in the rows of its left and the columns of its
+ * right panel and, if these panels are equal, the panel's part of the right side m. */
 template <class COUNT> struct wide_sum {
     /* s: tiles (0, b) and (1, b) as a pair for each tile b of the right panel, then (2, b) and (3,
      * b), as in gram_tiles.cuh */

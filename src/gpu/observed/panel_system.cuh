@@ -109,8 +109,8 @@ static __device__ inline void substitute_wide(const wide_memory &w, uint32_t ran
     }
 }
 
-/* Coordinate descent from w.a, clamped to the bounds, until it converges; w.y holds the residual m
- * - S a. Called by one warp. */
+/* Makes coordinate descent from w.a, clamped to the bounds, until it converges. w.y holds the
+ * residual m - S a (m: right side). Called by one warp. */
 static __device__ inline void descend_wide(const wide_memory &w, const ts_gpu_observed &o,
                                            double tolerance, uint32_t lane)
 {
@@ -201,8 +201,9 @@ static __device__ inline bool solve_free(const wide_memory &w, uint32_t rank, do
     return whole;
 }
 
-/* Finds the best row within the bounds by block principal pivoting (cpu/rows/bounded_row.h), from
- * w.a, which solves S a = m. Returns whether it was found; then it is in w.a. All threads call. */
+/* Finds the row a within the bounds that minimizes a' S a / 2 - m' a, by block principal pivoting
+ * (cpu/rows/bounded_row.h), from w.a, which solves S a = m. Returns whether it was found; then it
+ * is in w.a. All threads call. */
 static __device__ inline bool pivot_wide(const wide_memory &w, const ts_gpu_observed &o, double cut,
                                          double tolerance)
 {

@@ -4,9 +4,9 @@
  *
  * S consists of C x C tiles of 8 x 8; the order of its columns does not matter. Lane L is at (g, t)
  * = (L / 4, L % 4), and has entries (g, 2 t) and (g, 2 t + 1) of the tiles (a, b), a >= b. Each
- * tile p on the diagonal in turn is inverted and eliminated,
+ * tile (p, p) on the diagonal in turn is inverted and eliminated, for all b > p and c >= b,
  *
- *     U = -S_bp S_pp^-1,   S_cb += U_cp S_bp'
+ *     U_bp = -S_bp S_pp^-1,   S_cb += U_cp S_bp'
  *
  * where the registers of a tile X serve as left operand X and as right operand X': column 2 t + e
  * counts as column t of half e of the operand. The right side is a tile of one row, m', in lanes

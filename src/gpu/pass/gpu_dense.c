@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Works on rows outside of passes: copies rows in and out, solves for them, scales columns and
- * computes Gram matrices of whole factors, on every replica. */
+ * computes Gram matrices of whole factors, in every device's replica of the factors. */
 #include <cuda_runtime.h>
 #include <math.h>
 #include <string.h>

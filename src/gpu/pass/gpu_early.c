@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Prefetches shards: while a pass ends, copies the shards that the next pass starts with to free
- * slots. */
+ * slots (buffers on the device). */
 #include <cuda_runtime.h>
 
 #include "base/clock.h"

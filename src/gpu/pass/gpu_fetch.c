@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fetches the shards of a pass that the feed lends: copies each to a slot, or to its memory if it
- * stays on the device, and launches its kernels after the copy. */
+/* Fetches the shards of a pass that the feed lends: copies each to a slot (a buffer on the device),
+ * or to memory of its own if it stays on the device, and launches its kernels after the copy. */
 #include <cuda_runtime.h>
 
 #include "base/clock.h"
@@ -73,7 +73,7 @@ static void claim(struct ts_gpu_pass *p, uint64_t shard)
     b->taken[shard] = (unsigned char)p->me->number;
     if (owner != p->me->number)
         atomic_store(&b->any_stolen, 1);
-    /* after `taken` was set: a member (GPU) that reads 0 here then sees `taken` */
+    /* after `taken` was set, so that a member (GPU) that reads 0 in `left` also sees `taken` */
     atomic_fetch_sub(&b->left[owner][c], 1);
 }
 

@@ -32,8 +32,8 @@ static uint32_t most_beside(const struct ts_gpu_pass *p, const struct ts_gpu_pro
     return fit < 1 ? 1 : fit < most ? (uint32_t)fit : most;
 }
 
-/* Adds models after `first` to a launch, as many as fit. Returns the number of models in the
- * launch. */
+/* Adds models after `first` to a launch, as many as one launch takes. Returns the number of models
+ * in the launch. */
 static uint32_t add_beside(const struct ts_gpu_pass *p, uint32_t first, struct ts_gpu_mttkrp *args,
                            struct ts_gpu_beside beside[TS_MTTKRP_MODELS - 1])
 {
@@ -64,8 +64,8 @@ static ts_gpu_error launch_held(const struct ts_gpu_product *r, const struct ts_
                    : ts_held_launch(g->precision, args, &held, stream);
 }
 
-/* Launches requests of several models, from `first` on, as many as fit in one launch, and sets *n
- * to their number. */
+/* Launches requests of several models, from `first` on, as many as one launch takes, and sets *n to
+ * their number. */
 static ts_gpu_error launch_some(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
                                 uint32_t first, uint32_t *n, ts_gpu_stream stream)
 {

@@ -94,7 +94,8 @@ struct ts_gpu_pass { /* a member's pass */
     uint32_t unjoined; /* bit i: the stream `dense` does not wait for compute[i] yet */
     /* bit c: the other members (GPUs) know that the rows of chunk c can be gathered */
     uint32_t published;
-    /* numbers of chunks whose rows can be gathered, and whose gathers are enqueued */
+    /* n_published: number of chunks whose rows can be gathered; n_sent: of those whose gathers are
+     * enqueued */
     uint32_t n_published, n_sent;
     /* groups of gathers enqueued so far, the same for all members (GPUs) */
     uint32_t n_exchanges;

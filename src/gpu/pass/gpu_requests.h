@@ -37,8 +37,8 @@ void ts_gpu_dense_copy_out(const struct ts_gpu_model *of, const struct ts_row_up
                            const struct ts_row_sums *sums);
 
 /* ---- defined in gpu_multiply.c */
-/* Enqueues the rounds for a launch's shards: weighted products, sums of edge rows (partial sums of
- * rows), and new rows. */
+/* Enqueues the rounds of multiplicative updates for a launch's shards: weighted products, sums of
+ * edge rows (partial sums of rows), and new rows. */
 ts_gpu_error ts_gpu_multiply_launch(const struct ts_gpu_product *r,
                                     const struct ts_gpu_mttkrp *args, ts_gpu_stream stream);
 /* Multiplies the rows that several shards share, once their products have arrived. */

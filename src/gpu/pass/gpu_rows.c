@@ -114,8 +114,8 @@ static ts_gpu_error solve_chunk(struct ts_gpu_product *r, uint32_t c, uint32_t k
     return e;
 }
 
-/* Solves the member's rows of chunk c (a part of its range), then tells the others that these rows
- * can be gathered. */
+/* Solves the member's rows of chunk c (a part of its range), then tells the other members (GPUs)
+ * that these rows can be gathered. */
 static int publish(struct ts_gpu_pass *p, uint32_t c, struct ts_err *err)
 {
     struct ts_gpu_board *b = &p->g->board;

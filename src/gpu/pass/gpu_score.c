@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Scores on GPUs: sums of residuals at all nonzeros, and for each slice of a mode.
+/* Scores on GPUs: sums of residuals at all nonzeros, and for each slice of a mode (the nonzeros
+ * with one index).
  *
  * A pass leaves the sums of shares and of slices on the device that computed them. A share is one
  * thread block's nonzeros. A warp sums a unit, a fourth of a share. The sums of a slice inside a
@@ -14,7 +15,7 @@
 #include "gpu/team/gpu_team.h"
 #include "gpu/sparse/score_kernel.h"
 
-/* Slices whose sums are copied to the host at once. */
+/* Number of slices whose sums are copied to the host at once. */
 #define PIECE (UINT64_C(1) << 15)
 
 struct job {
@@ -124,7 +125,8 @@ static ts_gpu_error fetch_slices(struct job *j, struct ts_gpu_member *me)
     TRY(e, fetch(me, j->row_here, me->edge_row, n * sizeof *j->row));
     for (uint64_t k = 0; k < n && e == cudaSuccess; k++)
         if (j->row_here[k] != UINT32_MAX) {
-            /* each unit (a warp's nonzeros) is computed by one member (GPU) */
+            /* each unit (a warp's nonzeros) is computed by one member (GPU), so its sums are
+             * copied, not added */
             j->part[k] = j->part_here[k];
             j->row[k] = j->row_here[k];
         }
@@ -148,7 +150,8 @@ static int fetch_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
     e = fetch(me, j->share_here, me->replica[j->of->number].score_share,
               shares_of(j) * sizeof *j->share);
     for (uint64_t k = 0; k < shares_of(j) && e == cudaSuccess; k++)
-        /* each share (one thread block's nonzeros) is computed by one member (GPU) */
+        /* each share (one thread block's nonzeros) is computed by one member (GPU), so its sums are
+         * copied, not added */
         if (j->share_here[k].sums.n > 0)
             j->share[k] = j->share_here[k];
     if (j->slices)

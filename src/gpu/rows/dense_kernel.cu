@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Kernels for rows: products times the matrix of an update, scaling, and conversion of rows to and
  * from float64. */
-#define _Static_assert static_assert /* for format/layout.h, which is a C header */
+#define _Static_assert static_assert /* format/layout.h, a C header, uses it */
 #include "gpu/rows/dense_kernel.h"
 
 #include <cuda_runtime.h>
@@ -96,7 +96,7 @@ static __device__ inline double row_sum(double x)
     return x + __shfl_xor_sync(0xffffffff, x, 2);
 }
 
-/* Solves rows of up to 16 GROUPS columns: multiplies them by w.
+/* Solves rows of up to 16 GROUPS columns: multiplies them by w, the matrix of the update.
  *
  *   launch  any number of thread blocks; a warp takes 8 rows, then the 8 rows `step` rows later,
  *           ...
@@ -176,10 +176,11 @@ static __global__ void __launch_bounds__(THREADS, GROUPS == 1 ? 4 : 2)
     }
 }
 
-/* Solves rows of any length: multiplies them by w.
+/* Solves rows of any length: multiplies them by w, the matrix of the update.
  *
  *   launch  one thread block for each `tile_rows` of the n rows, 8 M or a multiple of it
- *   shared  the old rows, `stride` elements apart; with INNER also (tile_rows, ceil(ld / 32)) sums
+ *   shared  the old rows, `stride` elements apart; with INNER also (tile_rows, ceil(ld / 32)) parts
+ *           of inner products of old and new rows
  *
  * A warp computes 8 M rows x 32 columns at a time. It reads w through the caches and uses each
  * operand from w in M products. */

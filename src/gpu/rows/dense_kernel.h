@@ -58,7 +58,7 @@ ts_gpu_error ts_dense_gram_part(enum ts_precision precision, const void *a, uint
 ts_gpu_error ts_dense_gram_finish(uint64_t n_rows, uint32_t ld, double *scratch, double *gram,
                                   ts_gpu_stream stream);
 
-/* gram := a' a, all parts at once */
+/* gram := a' a, with all its parts (sums over some of the rows) in one call */
 ts_gpu_error ts_dense_gram(enum ts_precision precision, const void *a, uint64_t n_rows, uint32_t ld,
                            double *scratch, double *gram, ts_gpu_stream stream);
 

@@ -15,7 +15,7 @@
  *
  * The steps on columns depend on each other. If a warp has a unit, each lane makes the steps of one
  * row: t and x of eight columns pass through shared memory, and no lane waits for another. */
-#define _Static_assert static_assert /* for format/layout.h, which is a C header */
+#define _Static_assert static_assert /* format/layout.h, a C header, uses it */
 #include "gpu/rows/descend_kernel.h"
 
 #include <cuda_runtime.h>
@@ -129,8 +129,8 @@ template <class T, class A> struct unit_rows {
     {
         return row < n_rows && column < d.ld;
     }
-    /* Stores the final values of a pair of columns, and adds their products with m to `inner` and
-     * their absolute values to `sum`. */
+    /* Stores the final values of a pair of columns, and adds their products with m (the MTTKRP) to
+     * `inner` and their absolute values to `sum`. */
     __device__ __forceinline__ void keep(const ts_descend &d, uint32_t row, uint32_t column,
                                          double2 now, double &inner, double &sum) const
     {

@@ -2,11 +2,11 @@
 /* descend_kernel.h - updates on a GPU that read the old rows: COORDINATE, and KEEP, which only
  * computes sums (stream/row_update.h).
  *
- * As on CPU cores, rows form units of TS_DESCEND_UNIT, from row 0 on. A unit ends when a round
- * changes it by less than TS_ROW_TOL(rounds). Arithmetic is float64; rows are rounded to the
- * factor's precision when they are stored, and sums are those of the stored rows. The bits of a
- * unit's rows and sums depend only on its rows and ld. So units may be computed on any device, in
- * any launch.
+ * As on CPU cores, rows form units of TS_DESCEND_UNIT, from row 0 on. A unit ends when a round (one
+ * step on each column) changes it by less than TS_ROW_TOL(rounds). Arithmetic is float64; rows are
+ * rounded to the factor's precision when they are stored, and sums are those of the stored rows.
+ * The bits of a unit's rows and sums depend only on its rows and ld. So units may be computed on
+ * any device, in any launch.
  *
  *   owner    the caller owns all memory; pointers are device pointers, to multiples of 16 bytes
  *   units    rows are ld elements apart, ld a multiple of 4, columns from the rank on zero

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Adds up one number per row, and computes Gram matrices, over all rows of a factor on a GPU. */
-#define _Static_assert static_assert /* for format/layout.h, which is a C header */
+#define _Static_assert static_assert /* format/layout.h, a C header, uses it */
 #include "gpu/rows/dense_kernel.h"
 
 #include <cuda_runtime.h>
@@ -43,7 +43,8 @@ static __global__ void __launch_bounds__(THREADS)
         part[blockIdx.x] = sum;
 }
 
-/* *sum := the sum of the parts. One warp, whose lanes add in a fixed tree. */
+/* *sum := the sum of the parts (sums of thread blocks). One warp, whose lanes add in a fixed
+ * tree. */
 static __global__ void add_parts(const double *part, uint32_t n_parts, double *sum)
 {
     double x = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Kernels for the rows of a Poisson model before, between and after its rounds of multiplicative
  * updates. Each kernel reads the rows once; arithmetic is float64. */
-#define _Static_assert static_assert /* for format/layout.h, which is a C header */
+#define _Static_assert static_assert /* format/layout.h, a C header, uses it */
 #include "gpu/rows/multiply_kernel.h"
 
 #include <cfloat>

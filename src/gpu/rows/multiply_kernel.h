@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* multiply_kernel.h - rows that are multiplied with their weighted products phi (struct ts_multiply
- * of stream/row_update.h): the work on rows before, between and after the rounds.
+ * of stream/row_update.h): the work on rows before, between and after the rounds, each of which
+ * multiplies them once.
  *
- * After the last round, an entry of b is negative if its phi was above 1.
+ * After the last round, an entry of the rows b is negative if its phi was above 1.
  *
  *   owner    the caller owns all memory; pointers are device pointers
  *   units    rows are ld elements apart, columns from the rank on zero

@@ -2,7 +2,7 @@
 /* Updates rows on the simplex by ADMM, on tensor cores. A row a on the simplex minimizes 1/2 a G a'
  * - m a', where m is its product; u is the dual variable.
  *
- * With P the inverse of G + rho I, a round is
+ * With P the inverse of G + rho I, and nearest() the projection on the simplex, a round is
  *     h := (m + rho (a + u)) P,  a := nearest(h - u),  u := u + a - h.
  * It is enough to store v = h - u and two numbers of each row: its greatest entry `most` and a
  * threshold t. Then a_r = v_r - most - t if that is above TS_ROW_NONE, otherwise 0; and u = a - v.
@@ -13,7 +13,7 @@
  * 4, L % 4), has row i and columns 2 j and 2 j + 1. A fragment of a matrix has its row 8 b + i,
  * columns 8 c + 2 j and 8 c + 2 j + 1. It multiplies columns 8 c .. 8 c + 7 of the left side, for
  * columns 8 b .. 8 b + 7 of the result. */
-#define _Static_assert static_assert /* for format/layout.h, which is a C header */
+#define _Static_assert static_assert /* format/layout.h, a C header, uses it */
 #include "gpu/rows/simplex_kernel.h"
 
 #include <cuda_runtime.h>

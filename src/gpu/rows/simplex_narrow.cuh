@@ -48,7 +48,8 @@ static __device__ inline double row_max(double x)
 /* ------------------------------------------------------------------ units of few columns
  *
  * Rows of up to 8 B columns. A warp has NARROW_TILES tiles of rows at a time, whose m and v stay in
- * its registers for all rounds. G and P are in shared memory as fragments.
+ * its registers for all rounds. G and P (matrices of simplex_kernel.cu) are in shared memory as
+ * fragments (pairs in the order of the lanes).
  *
  *   launch  any number of thread blocks; a warp takes a unit, then the unit `stride` units later,
  *           ... */
@@ -57,7 +58,7 @@ template <int B> struct narrow_rows {
     threshold at[NARROW_TILES];
 };
 
-/* h := x times the matrix. x(c, q, u) returns the lane's entries of the left side. */
+/* h := the lane's entries of x times `matrix`. x(c, q, u) returns the lane's entries of x. */
 template <int B, class X>
 static __device__ inline void times_narrow(const double2 *matrix, const X &x,
                                            double (&h)[B][NARROW_TILES][2])

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* step_draws.cuh - column sums of factors, and the drawn columns of a mode's unfolding.
+/* step_draws.cuh - column sums of factors, and columns of a mode's unfolding that are drawn at
+ * random.
  *
  *   owner    struct ts_gpu_steps has the arrays
  *   threads  as each launch says
@@ -16,7 +17,7 @@ enum {
     WARPS = THREADS / 32,
     CHUNK = 32, /* drawn columns in shared memory at a time */
     TILE = 8,   /* rows of a warp, and columns of an operand of tensor cores */
-    SOME = 8,   /* drawn cells at which a warp computes the model together */
+    SOME = 8,   /* drawn cells at which a warp computes the model at a time */
     PIECE = 128 /* most columns that a warp holds; longer rows are split into pieces */
 };
 

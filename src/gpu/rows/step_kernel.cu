@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Adds the part of gradients that comes from unlisted cells, by column sums and at drawn columns or
  * cells, and makes the steps of rows. */
-#define _Static_assert static_assert /* for format/layout.h, which is a C header */
+#define _Static_assert static_assert /* format/layout.h, a C header, uses it */
 #include "gpu/rows/step_kernel.h"
 
 #include <cuda_runtime.h>
@@ -14,7 +14,8 @@
 /* gradient(i, :) += l2 a_i + linear closed + sum over the columns k of w_k (g(0, <a_i, k>) -
  * linear) k; or, with VALUES, row_value(i) := sum over the columns of w_k (f(0, m) - linear m).
  * Here a_i is row i of the factor, k also stands for a drawn column, w_k for its weight and m for
- * <a_i, k>. f is the loss, g its derivative, closed the product of the other modes' column sums.
+ * <a_i, k>. f is the loss, g its derivative by m, linear the constant part of g(0, m)
+ * (stream/loss.h), closed the product of the other modes' column sums.
  *
  *   launch  a warp has 8 rows from `first` on
  *
@@ -96,7 +97,7 @@ __global__ void __launch_bounds__(THREADS)
 static __device__ inline void fetch_columns(const ts_gpu_steps &s, uint32_t from, uint32_t c0,
                                             double *columns)
 {
-    __syncthreads(); /* all threads have read the columns before */
+    __syncthreads(); /* all threads have read the columns that were fetched before */
     for (uint32_t i = threadIdx.x; i < CHUNK * PIECE; i += THREADS) {
         const uint32_t k = i / PIECE, c = c0 + i % PIECE;
         columns[k * (PIECE + 4) + i % PIECE] =

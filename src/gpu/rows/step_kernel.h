@@ -54,7 +54,8 @@ struct ts_gpu_steps {
     void *gradient;
 
     enum ts_loss_kind kind;
-    /* the parameter of the loss, its linear part, and the weight l2 of the penalty */
+    /* at: the parameter of the loss; linear: the constant part of the loss's slope at value 0
+     * (stream/loss.h); l2: the weight of the penalty */
     double at, linear, l2;
     int sums; /* 1: compute column sums of the factors */
     /* groups x ld: column sums over each group of rows and all groups before it */
@@ -65,7 +66,7 @@ struct ts_gpu_steps {
 
     /* the members below are for drawn columns */
     uint32_t n_columns; /* number of drawn columns, or 0 */
-    int from_model;     /* 1: columns are drawn from the model; 0: uniformly */
+    int from_model;     /* 1: columns are drawn with probabilities from the model; 0: uniformly */
     int all_columns;    /* 1: no columns are drawn, because all columns of the unfolding are used */
     double each;        /* number of columns that each uniformly drawn column stands for */
     uint64_t seed, draw;
@@ -74,7 +75,7 @@ struct ts_gpu_steps {
     /* the members below are for drawn cells */
     int at_cells;
     struct ts_drawn_cells cells;
-    double *part; /* 2 TS_STEP_PARTS x ld: sums over parts of a row's cells */
+    double *part; /* 2 TS_STEP_PARTS x ld: gradients, each summed over a part of a row's cells */
 
     /* n_rows: for each row, the sum over its drawn columns or cells, for ts_step_values */
     double *row_value;
@@ -88,8 +89,8 @@ ts_gpu_error ts_step_prepare(const struct ts_gpu_steps *s, ts_gpu_stream stream)
 ts_gpu_error ts_step_gradient(const struct ts_gpu_steps *s, uint64_t first, uint64_t end,
                               ts_gpu_stream stream);
 
-/* of_group[g] := sum over the rows of group g of the loss of value 0, minus its linear part, at
- * drawn columns or cells, for the groups first .. end - 1. */
+/* of_group[g] := sum over the rows of group g of the loss of value 0, minus `linear` times the
+ * model's value, at drawn columns or cells, for the groups first .. end - 1. */
 ts_gpu_error ts_step_values(const struct ts_gpu_steps *s, uint64_t first, uint64_t end,
                             double *of_group, ts_gpu_stream stream);
 

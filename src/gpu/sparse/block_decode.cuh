@@ -4,10 +4,12 @@
  *
  * The packed words may be in device memory or in shared memory (block_fetch.cuh).
  *
- * First the lanes find all parts of the block at once: each lane one stream and one level of flags
- * (map_block). Then all lanes together unpack one stream after another. Then flags are turned into
- * indices: a lane has positions 8 lane .. 8 lane + 7. A scan over the lanes counts the flags before
- * these positions, and another scan adds the deltas.
+ * A block has streams of packed numbers, and flags: a flag of a level marks a nonzero whose index
+ * at this level, or at a level above, differs from the one before (block_codec.h). First the lanes
+ * find all parts of the block at once: each lane one stream and the flags of one level (map_block).
+ * Then all lanes together unpack one stream after another. Then flags are turned into indices: a
+ * lane has positions 8 lane .. 8 lane + 7. A scan over the lanes counts the flags before these
+ * positions, and another scan adds the deltas.
  *
  * Every step does all its loads before its stores. Otherwise the compiler would wait for each load
  * in turn, as it must assume that stores may change the loaded addresses.
@@ -69,15 +71,17 @@ template <int N = 32> static __device__ inline uint32_t scan_before(uint32_t x, 
     return sum - x;
 }
 
-/* The parts of a block, as known by each lane of a warp. The descriptions of streams are in shared
- * memory, an array of stream_part that every lane reads. */
+/* Where the parts of a block (flags and streams of packed numbers) are, as each lane of a warp
+ * knows it. The descriptions of streams are in shared memory, an array of stream_part that every
+ * lane reads. */
 struct block_map {
     const uint32_t *word, *side;
     uint32_t n;
     /* kind and count of the flags of level `lane`, as the block stores them */
     uint32_t kind, count;
     uint32_t n_set; /* number of set flags, including the implied one */
-    /* first of the block's side bits that store positions of flags of level `lane` */
+    /* first of the bits that store positions of flags of level `lane`, in the block's side bits
+     * (block_codec.h) */
     uint32_t flag_bit;
     uint32_t bitmaps; /* bit l: level l has a bitmap */
     uint32_t bitmap_word;
@@ -96,8 +100,8 @@ struct alignas(16) stream_part {
     __device__ uint32_t n_exc() const { return desc >> 12 & 255; }
 };
 
-/* Finds the parts of a block. All lanes work at once, each for one level and for one stream. NL is
- * n_levels, or 0 for any number. */
+/* Finds the parts of a block (flags and streams of packed numbers). All lanes work at once, each
+ * for one level and for one stream. NL is n_levels, or 0 for any number. */
 template <int NL>
 static __device__ inline block_map map_block(const uint32_t *word, uint32_t n, uint32_t n_levels,
                                              uint32_t n_codes, uint32_t lane, stream_part *part)
@@ -240,8 +244,8 @@ static __device__ inline void unpack(const uint32_t *word, const stream_part &s,
         unpack_rounds<4, PLACE>(word, s, lane, to);
 }
 
-/* Adds the high parts of a stream's exceptions. Entry 0 of the stream is entry `at` of the
- * array. */
+/* Adds the high parts of a stream's exceptions (entries that do not fit its width). Entry 0 of the
+ * stream is entry `at` of the array. */
 template <class PLACE>
 static __device__ inline void add_exceptions(const uint32_t *side, const stream_part &s,
                                              uint32_t at, uint32_t lane, uint32_t *array)
@@ -294,9 +298,10 @@ static __device__ inline void unpack_levels(const block_map &m, const stream_par
     }
 }
 
-/* Turns the entries of a level into indices by position; positions from n on repeat the last index.
- * above, f: this lane's flags of the level above and of this level, with the implied flag of the
- * first nonzero. c_above, c: how many of these flags the lanes before it have. */
+/* Turns the unpacked entries of a level (absolute indices and deltas) into indices by position;
+ * positions from n on repeat the last index. above, f: this lane's flags of the level above and of
+ * this level, with the implied flag of the first nonzero. c_above, c: how many of these flags the
+ * lanes before it have. */
 template <int LPR>
 static __device__ inline void index_level(const stream_part *part, uint32_t level, uint32_t above,
                                           uint32_t f, uint32_t c_above, uint32_t c, uint32_t lane,
@@ -380,7 +385,7 @@ static __device__ inline void full_values(const ts_gpu_mttkrp &p, const uint32_t
     }
 }
 
-/* Unpacks stream s of codes: entry e to stage[staged::at(e)]. */
+/* Unpacks stream s, the codes of values or of weights: entry e to stage[staged::at(e)]. */
 static __device__ inline void stage_codes(const block_map &m, const stream_part &s, uint32_t lane,
                                           uint32_t *stage)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Adds partial sums of rows (edges): those of the shares (thread blocks' nonzeros) of a shard, then
  * those of the shards of a mode, always in file order. */
-#define _Static_assert static_assert /* for format/layout.h, which is a C header */
+#define _Static_assert static_assert /* format/layout.h, a C header, uses it */
 #include "gpu/sparse/edge_kernel.h"
 
 #include <cuda_runtime.h>

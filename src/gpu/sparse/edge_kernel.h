@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* edge_kernel.h - adds the partial sums of rows whose nonzeros are in more than one share.
+/* edge_kernel.h - adds the partial sums of rows whose nonzeros are in more than one share (one
+ * thread block's nonzeros).
  *
  * The MTTKRP stores two edge rows for each share: the partial sums of its first and of its last row
  * (zeros if both are the same row). The edges of a shard are added as soon as the shard is done,

@@ -2,7 +2,7 @@
 /* Sums the errors of a model at the nonzeros of packed shards. The model's value at a nonzero is
  * the dot product of its term (the elementwise product of the other factors' rows, as in the
  * MTTKRP) and the row of the shard's own mode. */
-#define _Static_assert static_assert /* for format/layout.h, which is a C header */
+#define _Static_assert static_assert /* format/layout.h, a C header, uses it */
 #include "gpu/sparse/errors_kernel.h"
 
 #include <cuda_runtime.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Computes the MTTKRP in which held-out nonzeros count as zeros: like mttkrp_packed, after setting
- * their values to 0 in shared memory. */
-#define _Static_assert static_assert /* for format/layout.h, which is a C header */
+/* Computes the MTTKRP in which held-out nonzeros count as zeros: like mttkrp_packed
+ * (mttkrp_kernel.cu), after setting their values to 0 in shared memory. */
+#define _Static_assert static_assert /* format/layout.h, a C header, uses it */
 #include "gpu/sparse/held_kernel.h"
 
 #include <cuda_runtime.h>
@@ -13,8 +13,8 @@
 /* Thread blocks on a multiprocessor, with 128 registers a thread. */
 enum { HELD_CTAS = 4 };
 
-/* Computes the MTTKRP like mttkrp_packed, in a launch of the same shape, with held-out nonzeros as
- * zeros. */
+/* Computes the MTTKRP like mttkrp_packed (mttkrp_kernel.cu), with thread blocks of the same number
+ * and size, and with held-out nonzeros as zeros. */
 template <class T, class S, int LPR, int NL, int U>
 __global__ void __launch_bounds__(32 * WARPS, HELD_CTAS)
     held_packed(const __grid_constant__ ts_gpu_mttkrp p, const __grid_constant__ ts_gpu_held held)

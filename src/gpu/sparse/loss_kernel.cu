@@ -2,7 +2,7 @@
 /* Computes gradients and sums of a loss over packed shards: like the MTTKRP, but each nonzero's
  * term (the product of the other factors' rows) is multiplied by the slope of the loss at the
  * model's value, which also needs the row of the shards' own mode. */
-#define _Static_assert static_assert /* for format/layout.h, which is a C header */
+#define _Static_assert static_assert /* format/layout.h, a C header, uses it */
 #include "gpu/sparse/loss_kernel.h"
 
 #include <cuda_runtime.h>

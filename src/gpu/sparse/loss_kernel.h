@@ -21,8 +21,9 @@
 extern "C" {
 #endif
 
-/* Number of sums for each share (one thread block's nonzeros): count, loss, ts_loss_reference and x
- * of cells that are not held out, then the same for held-out cells. */
+/* Number of sums for each share (one thread block's nonzeros): count, loss, ts_loss_reference (the
+ * smallest possible loss) and value x of cells that are not held out, then the same for held-out
+ * cells. */
 #define TS_LOSS_SUMS 8u
 
 struct ts_gpu_loss {
@@ -42,7 +43,8 @@ struct ts_gpu_loss {
 
 /* out(i, r) = sum over the nonzeros of row i of g(x, m) prod_l factor[l](i_l, r), where x is the
  * nonzero's value, m the model's, and g the derivative of the loss by m, minus that at value 0 if
- * zeros is set. With loss->sums, computes the sums instead. */
+ * zeros is set. With loss->sums, computes these sums of each share (one thread block's nonzeros)
+ * instead. */
 ts_gpu_error ts_loss_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
                             const struct ts_gpu_loss *loss, ts_gpu_stream stream);
 

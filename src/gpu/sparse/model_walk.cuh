@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* model_walk.cuh - a loop over the nonzeros of packed shards that computes the model's value at
- * each. A visitor, a class, adds each nonzero to sums of its share, or returns a factor for the
- * nonzero's terms in its row.
+ * each. A visitor, a class, adds each nonzero to sums of its share, or returns a multiplier, with
+ * which the nonzero's term (the product of the other factors' rows) is added to its row.
  *
  * A visitor V has
  *   wanted       the arguments of a launch in addition to those of an MTTKRP: at least `own`, the
@@ -14,7 +14,7 @@
  *   APART        whether one lane visits each nonzero, since a visit takes long; otherwise each
  *                lane of a group does
  *   judge(wanted, weight, x, model, counts, is_held, sum)  adds a nonzero of value x to sums
- *   weigh(wanted, x, model)                                returns the factor of its terms
+ *   weigh(wanted, x, model)                                returns the multiplier of its term
  *   to(wanted)   the address of the sums of share 0
  *   wide         the visitor for rows of more columns than a warp holds
  *
@@ -295,8 +295,8 @@ template <class V, class T, int LPR, int NL, int U, bool SUM> struct model_walk 
         }
     }
 
-    /* Visits the group's nonzeros of a block. row: the row before the first one that begins in the
-     * group. */
+    /* Visits the nonzeros of a block that a group of lanes has. row: the row before the first one
+     * that begins among them. */
     static __device__ __forceinline__ void visit_block(const wanted &what, walk &w,
                                                        const columns &own_columns, weights of_cells,
                                                        const marks &marked, uint32_t row, sums &sum)
@@ -334,7 +334,7 @@ template <class V, class T, int LPR, int NL, int U, bool SUM> struct model_walk 
     }
 
     /* For rows of more columns than a warp holds: each lane visits its 8 positions. Without SUM,
-     * the factor of each nonzero's term overwrites its value. */
+     * the multiplier of each nonzero's term overwrites its value. */
     static __device__ __forceinline__ void visit_lane(const wanted &what, const walk &w,
                                                       weights of_cells, const T *model,
                                                       uint32_t there, uint32_t held, sums &sum)

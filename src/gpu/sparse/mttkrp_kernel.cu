@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Computes the MTTKRP of packed shards: a warp decodes a block into shared memory, then groups of
  * lanes gather factor rows and add them up. */
-#define _Static_assert static_assert /* for format/layout.h, which is a C header */
+#define _Static_assert static_assert /* format/layout.h, a C header, uses it */
 #include "gpu/sparse/mttkrp_kernel.h"
 
 #include <cuda_runtime.h>

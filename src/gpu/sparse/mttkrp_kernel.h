@@ -2,17 +2,18 @@
 /* mttkrp_kernel.h - the MTTKRP of packed shards on a GPU, and the arguments of its launch.
  *
  * The kernel reads shards as they are on disk (format/layout.h). A thread block takes a share of a
- * shard: a partition or, if the mode copy has few, a part of one. A row whose nonzeros are all in
- * one share is stored to `out`. The sums of the first and the last row of every share go to `edge`.
- * edge_kernel.h adds them in file order: inside a shard once the shard is done, between shards once
- * all are done. So the sum of a row does not depend on the order in which shards arrive.
+ * shard: a partition (an equal part of a shard's nonzeros) or, if the mode has few partitions, a
+ * part of one. A row whose nonzeros are all in one share is stored to `out`. The sums of the first
+ * and the last row of every share go to `edge`. edge_kernel.h adds them in file order: inside a
+ * shard once the shard is done, between shards once all are done. So the sum of a row does not
+ * depend on the order in which shards arrive.
  *
  * A launch may compute several models with rows of equal length, so that each block is decoded
  * once. Each model has the same bits as in a launch of its own.
  *
  *   owner    the caller owns all memory; pointers in the structs are device pointers
- *   units    rows and columns of matrices whose rows are `ld` elements apart, ld a multiple of
- *            16 bytes; edge rows are `ld` elements too
+ *   units    rows and columns of matrices whose rows are `ld` elements apart, ld a multiple of 16
+ *            bytes; edge rows are `ld` elements too
  *   threads  launches are asynchronous, in the order of the stream
  *   errors   a ts_gpu_error (gpu_types.h)
  */
@@ -61,14 +62,14 @@ struct ts_gpu_mttkrp {
     double value_base;
     const double *dict;                   /* the dictionary of values, for TS_VALUE_DICT */
     const void *factor[TS_MAX_ORDER - 1]; /* factors of the other modes, by level: 1, 2, ... */
-    void *out;                            /* n_rows x ld */
+    void *out;                            /* n_rows x ld: the product */
     /* partial sums of the first and the last row of each share: (2 x shares of the mode) x ld */
     void *edge;
     /* the numbers of the rows whose partial sums `edge` has: 2 x shares of the mode */
     uint32_t *edge_row;
     uint32_t ld;
     uint32_t out_float; /* for wide launches: `out` has elements of float, not double */
-    uint32_t n_beside;  /* number of other models, less than ts_mttkrp_models */
+    uint32_t n_beside;  /* number of models in `beside`, less than ts_mttkrp_models */
     /* the other models, in host memory, which is read during the call */
     const struct ts_gpu_beside *beside;
 };

@@ -517,8 +517,9 @@ take_block(const ts_gpu_mttkrp &p, const ts_gpu_shard &shard, const lane_place<L
 }
 
 /* Stores in shared memory the flags that say which of the block's nonzeros begin a row. Returns the
- * row before the first one that begins in the group. The flag of a block's first nonzero is not
- * stored: it is set if the nonzero's row differs from the last row of the block before. */
+ * row before the first one that begins among the nonzeros of the group (of lanes). The flag of a
+ * block's first nonzero is not stored: it is set if the nonzero's row differs from the last row of
+ * the block before. */
 template <class T, int LPR, int NL>
 static __device__ inline uint32_t place_rows(const lane_place<LPR> &at,
                                              const warp_memory<T, LPR, NL> &mem, uint32_t first_row,

@@ -42,8 +42,8 @@ static __device__ inline void add_nonzeros(const ts_gpu_mttkrp &p, const void *c
 }
 
 /* Step (3) of mttkrp_kernel.cu: gathers the factor rows of the group's nonzeros and adds them up.
- * Rows that begin and end in the group are stored. Returns whether a row begins in the group: then
- * mem.head has the sum of the nonzeros before it. */
+ * Rows that begin and end among these nonzeros are stored. Returns whether a row begins among them:
+ * then mem.head has the sum of the nonzeros before it. */
 template <class T, class S, int LPR, int NL, int U>
 static __device__ inline bool
 sum_nonzeros(const ts_gpu_mttkrp &p, const lane_place<LPR> &at, const warp_memory<T, LPR, NL> &mem,

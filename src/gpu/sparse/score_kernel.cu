@@ -2,7 +2,7 @@
 /* Sums the residuals of a model. Groups of lanes compute the model's values at the nonzeros of a
  * block, like errors_kernel.cu, and store them in shared memory. Then each lane sums its 8
  * positions, and a scan over the lanes adds the sums of rows that several lanes share. */
-#define _Static_assert static_assert /* for format/layout.h, which is a C header */
+#define _Static_assert static_assert /* format/layout.h, a C header, uses it */
 #include "gpu/sparse/score_kernel.h"
 
 #include <cuda_runtime.h>
@@ -127,7 +127,7 @@ tell_nonzeros(const ts_gpu_mttkrp &p, const lane_columns<T, T, LPR, NL> &columns
 }
 
 /* Computes the model's values at the nonzeros of a block. row: the row before the first one that
- * begins in the group. */
+ * begins among the nonzeros of the group (of lanes). */
 template <class T, int LPR, int NL, int U>
 static __device__ inline void tell_block(const share_walk<T, LPR, NL> &walk, const ts_gpu_scores &s,
                                          const lane_columns<T, T, LPR, NL> &columns, uint32_t row,

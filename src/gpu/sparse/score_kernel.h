@@ -35,7 +35,7 @@ struct ts_score_share {
 
 struct ts_gpu_scores {
     const void *own;              /* n_rows x ld: the factor of the shards' own mode */
-    int logs;                     /* 1: compute logs and others */
+    int logs;                     /* 1: compute `logs` and `others` of each share */
     struct ts_score_share *share; /* sums of each share (one thread block's nonzeros) of the mode */
     struct ts_score_sums *slice;  /* sums of each row; if NULL, `part` is NULL as well */
     /* 2 partial sums for each unit (a warp's nonzeros) of the mode: those of its first and last

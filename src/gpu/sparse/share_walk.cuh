@@ -70,15 +70,15 @@ template <class T, int LPR, int NL> struct share_walk {
     }
 
     /* Stores in shared memory the flags that say which of a block's nonzeros begin a row. Returns
-     * the row before the first one that begins in the group. */
+     * the row before the first one that begins among the nonzeros of the group (of lanes). */
     __device__ __forceinline__ uint32_t place(const walked_block &block)
     {
         return place_rows(at, mem, block.first_row, block.d, rows);
     }
 
-    /* Calls visit(rows_begin, place, byte, f) for each 8 nonzeros of the group. They are at `place`
-     * of mem.index and mem.val, and at positions 8 byte .. 8 byte + 7 of the block. Bit k of f:
-     * nonzero k begins a row. Returns whether a row begins in the group. */
+    /* Calls visit(rows_begin, place, byte, f) for each 8 nonzeros of the group (of lanes). They are
+     * at `place` of mem.index and mem.val, and at positions 8 byte .. 8 byte + 7 of the block. Bit
+     * k of f: nonzero k begins a row. Returns whether a row begins among the group's nonzeros. */
     template <class VISIT> __device__ __forceinline__ bool each_eight(VISIT &&visit) const
     {
         const uint32_t first = at.group * (spread<LPR>::group + 4);
@@ -96,9 +96,9 @@ template <class T, int LPR, int NL> struct share_walk {
         return has;
     }
 
-    /* Calls `sum(run)`, which adds nonzeros of the group to its rows and returns whether a row
-     * begins in the group; then adds the partial sums of rows that several groups share. row: the
-     * row before the first one that begins in the group. */
+    /* Calls `sum(run)`, which adds the nonzeros of the group (of lanes) to their rows and returns
+     * whether a row begins among them; then adds the partial sums of rows that several groups
+     * share. row: the row before the first one that begins among these nonzeros. */
     template <class S, class SUM>
     __device__ __forceinline__ void sum_rows(const lane_columns<T, S, LPR, NL> &columns,
                                              uint32_t row, SUM &&sum)

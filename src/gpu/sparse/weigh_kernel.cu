@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Computes weighted products of packed shards: like the MTTKRP, but each nonzero has a factor that
- * depends on the model's value, which also needs the row of the shards' own mode. */
-#define _Static_assert static_assert /* for format/layout.h, which is a C header */
+/* Computes weighted products of packed shards: like the MTTKRP, but each nonzero's term is
+ * multiplied by a weight that depends on the model's value, which also needs the row of the shards'
+ * own mode. */
+#define _Static_assert static_assert /* format/layout.h, a C header, uses it */
 #include "gpu/sparse/weigh_kernel.h"
 
 #include <cuda_runtime.h>

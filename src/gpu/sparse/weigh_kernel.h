@@ -25,12 +25,13 @@ extern "C" {
 
 struct ts_gpu_weigh {
     const void *own;             /* n_rows x ld: rows b of the mode; their signs are ignored */
-    struct ts_hold_out hold_out; /* held-out nonzeros count as zeros, with separate sums */
+    struct ts_hold_out hold_out; /* held-out nonzeros: zeros in products, summed separately */
     /* level of each mode in the mode copy (the nonzeros sorted for one mode) */
     uint8_t level[TS_MAX_ORDER];
     /* NULL: compute rows. Otherwise, instead of rows, TS_WEIGH_SUMS for each share (one thread
-     * block's nonzeros): sums of x log m and of x m over nonzeros that are not held out; the number
-     * of held-out nonzeros, and their sums of x log m, of m and of x^2. */
+     * block's nonzeros): sums of x log m and of x m over nonzeros that are not held out (x: value,
+     * m: the model's); the number of held-out nonzeros, and their sums of x log m, of m and of
+     * x^2. */
     double *judged;
 };
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* wide_rows.cuh - rows of more columns than a warp holds, split into pieces: the model's value at
- * the nonzeros of a block, and sums of rows with a factor for each nonzero.
+ * the nonzeros of a block, and sums of rows with a multiplier for each nonzero.
  *
  * A piece is the part of a row that a warp holds, 16 bytes a lane. A warp computes the model's
- * values (models) of a block piece by piece in shared memory, and replaces them by the factors of
- * the nonzeros. Then it adds the terms of some pieces like an MTTKRP; each piece has its own first
- * and last row. Rows of more than PIECES pieces are summed by several thread blocks, each of which
- * computes the models. The order of all sums is the same in every thread block.
+ * values (models) of a block piece by piece in shared memory, and replaces them by the multipliers
+ * of the nonzeros. Then it adds the nonzeros' terms (products of the other factors' rows) in some
+ * pieces like an MTTKRP; each piece has its own first and last row. Rows of more than PIECES pieces
+ * are summed by several thread blocks, each of which computes the models. The order of all sums is
+ * the same in every thread block.
  *
  *   owner    shared memory is the caller's: shared_size<T, 32, 0> with PIECES models, then
  *            block_models
@@ -102,7 +103,7 @@ template <class T> static __device__ inline summed_pieces pieces_of_block(uint32
 }
 
 /* Adds the terms (products of the other factors' rows) of a block's nonzeros to their rows. Each is
- * multiplied by the factor that has replaced the nonzero's value. */
+ * multiplied by the number that has replaced the nonzero's value. */
 template <class T>
 static __device__ inline void sum_pieces(const ts_gpu_mttkrp &p, const lane_place<32> &at,
                                          const warp_memory<T, 32, 0> &mem,

@@ -95,7 +95,8 @@ int ts_gpu_budget_check(const struct ts_gpu *g, struct ts_gpu_budget *b, uint32_
         rc = check(err, cudaMemGetInfo(&left, &total), "the GPU cannot be used");
     if (rc < 0)
         return rc;
-    if (b->asked > left + assumed(g)) /* the context is not part of the free memory reported here */
+    /* the budget includes the CUDA context, but the free memory reported here does not */
+    if (b->asked > left + assumed(g))
         return ts_fail(err, TS_ELIMIT,
                        TS_SET_GPU_MEMORY " asks for %" PRIu64 " MiB, but GPU %d has %" PRIu64
                                          " MiB free of %" PRIu64 "; give less",

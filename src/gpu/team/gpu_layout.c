@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Divides one allocation of device memory among all arrays of a member except its shards. */
+/* Divides one allocation of device memory among all arrays of a member (GPU) except its shards. */
 #include "gpu/rows/dense_kernel.h"
 #include "gpu/sparse/edge_kernel.h"
 #include "gpu/sparse/errors_kernel.h"

@@ -10,9 +10,9 @@
 #include "base/trace.h"
 #include "gpu/team/gpu_fail.h"
 
-/* Most marks (pairs of timing events) that are checked for each shard, which adds one or two. A
- * check takes a microsecond or two. Checks are spread over the pass, so that copies never wait for
- * the host. */
+/* Most marks (pairs of timing events) that are checked when ts_gpu_log_room makes room for a shard,
+ * which adds one or two marks. A check takes a microsecond or two. Checks are spread over the pass,
+ * so that copies never wait for the host. */
 #define LOOKS 4
 
 #define NOT_SEEN UINT64_MAX

@@ -48,8 +48,10 @@ struct ts_gpu_mark {
     ts_gpu_event start, end, began;
     enum ts_gpu_work work; /* TS_GPU_COPY: the mark has only `copy`, and `start` is not recorded */
     struct ts_gpu_span span; /* the timed work; start and end are set after it has ended */
-    struct ts_gpu_span copy; /* a copy that ended before `start`, or `end`; `what` NULL: none */
-    int copy_timed;          /* 1: `began` was recorded when the copy's slot was free */
+    /* a copy that ended before the event `start` or, for TS_GPU_COPY, before `end`; `what` NULL:
+     * there is none */
+    struct ts_gpu_span copy;
+    int copy_timed; /* 1: `began` was recorded when the copy's slot was free */
 };
 
 struct ts_gpu_log {

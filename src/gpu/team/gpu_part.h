@@ -22,7 +22,7 @@ struct ts_gpu_part {
     void (*built)(char *ret, size_t room);
     void (*built_exchange)(char *ret, size_t room);
 
-    /* gpu_devices.h */
+    /* functions of gpu_devices.h */
     int (*devices)(struct ts_gpu_device *ret, char *why);
     void (*name)(int number, char *ret, size_t room);
     int (*count)(char *why);

@@ -2,18 +2,18 @@
 /* gpu_state.h - the data of the GPU backend, shared by its files.
  *
  * A backend is a team: one member for each device, which holds a replica of every factor matrix.
- * For a mode, each member has a contiguous range of shards, some of which it keeps. Member 0 works
- * in the thread that calls the backend, every other member in its own thread. Each of several
- * models has its own memory on every device. Shards, streams and tables are common to all models. A
- * pass serves the requests of some models, all of the same kind: the kernels of all models are
- * launched while a shard is on the device.
+ * For a mode, each member has a contiguous range of shards, some of which stay on its device.
+ * Member 0 works in the thread that calls the backend, every other member in its own thread. Each
+ * of several models has its own memory on every device. Shards, streams and tables are common to
+ * all models. A pass serves the requests of some models, all of the same kind: the kernels of all
+ * models are launched while a shard is on the device.
  *
  * Several processes (ranks, stream/comm.h) form one team. Each process has the members first_here
  * .. first_here + n_here - 1, and computes itself what the other members do. So all processes have
- * the same ranges, measurements are exchanged before they decide anything (gpu_ranks.c), members
- * take no shards of other ranges, and chunks (parts of a range) are published in order. Then every
- * process knows what every member sends, without messages. "Member 0" below is the first member of
- * this process.
+ * the same ranges, measured times are exchanged before ranges follow from them (gpu_ranks.c),
+ * members take no shards of other ranges, and chunks (parts of a range) are published in order.
+ * Then every process knows what every member sends, without messages. "Member 0" below is the first
+ * member of this process.
  *
  *   gpu_plan.c      sizes, and the shards that stay in the memory that is left
  *   gpu_models.c    the number of models that are computed at once
@@ -43,7 +43,7 @@
  *   units    bytes; offsets of rows in elements times ld
  *   threads  fields of a member belong to its thread; everything else except the board is read
  *            during jobs and written between jobs
- * */
+ */
 #ifndef TS_GPU_GPU_STATE_H
 #define TS_GPU_GPU_STATE_H
 
@@ -85,7 +85,7 @@ struct ts_gpu_mode {
     /* first_share: for each shard the number of shares before it */
     uint64_t n_shares, *first_share;
     uint64_t first[TS_MAX_TEAM + 1];  /* member i has the shards first[i] .. first[i + 1] - 1 */
-    uint64_t passed[TS_MAX_TEAM + 1]; /* the ranges of members (GPUs) in the last pass */
+    uint64_t passed[TS_MAX_TEAM + 1]; /* ranges of members, as `first`, in the last pass */
     /* version of the fields below; tables on devices record the version that they were made from */
     uint64_t version;
     unsigned char *keep;    /* for each shard: 1 if it stays on its member's device */
@@ -106,7 +106,7 @@ struct ts_gpu_early {
         TS_EARLY_NONE,
         TS_EARLY_HERE,
         TS_EARLY_TAKEN
-    } state; /* HERE: prefetched; TAKEN: the pass computes on it */
+    } state; /* HERE: the shard is prefetched; TAKEN: the pass computes on it */
     uint32_t mode;
     uint64_t shard, bytes;
     uint64_t given_ns;           /* time at which the copy was enqueued */
@@ -123,9 +123,9 @@ struct ts_gpu_slot {
 struct ts_gpu_table {
     /* in device memory: descriptions of the kept shards; room for n_shards of the mode */
     struct ts_gpu_shard *entry;
-    /* version of the struct ts_gpu_mode that it was made from; 0: never made */
+    /* version of the struct ts_gpu_mode that the table was made from; 0: never made */
     uint64_t version;
-    uint32_t n_chunks; /* number of chunks for which it was made */
+    uint32_t n_chunks; /* number of chunks for which the table was made */
     /* for each chunk (part of the range): number of its kept shards, and of their shares (thread
      * blocks) */
     uint32_t n[TS_GPU_CHUNKS], n_shares[TS_GPU_CHUNKS];
@@ -200,7 +200,7 @@ struct ts_gpu_product;
 
 struct ts_gpu_member {
     struct ts_gpu *gpu; /* the team */
-    uint32_t number;    /* number in the team */
+    uint32_t number;    /* number of the member in the team */
     int device;
     pthread_t thread;
 
@@ -216,7 +216,8 @@ struct ts_gpu_member {
     double *dict;
     double *stage; /* g->stage elements: rows that are being converted to or from float64 */
     void *locked;  /* page-locked memory: `host` and host_scale of all models */
-    int scaling;   /* 1: `scaled` is recorded, and the host has not yet seen that it has ended */
+    /* 1: the event `scaled` is recorded, and the host has not yet seen that it has ended */
+    int scaling;
     uint64_t cache_bytes; /* bytes of the second-level cache */
     struct ts_gpu_table table[TS_MAX_ORDER];
     struct ts_gpu_product *product; /* n_models products of the current pass */
@@ -265,7 +266,7 @@ struct ts_gpu_sent {
     struct ts_exchange_part edges[TS_MAX_TEAM];
 };
 
-/* A model, which is the `be` of the backend's functions. */
+/* A model. The backend's functions get its address as the argument `be`. */
 struct ts_gpu_model {
     struct ts_gpu *gpu;
     uint32_t number, rank, ld;

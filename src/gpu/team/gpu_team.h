@@ -38,8 +38,8 @@ void ts_gpu_ranks_leave(struct ts_gpu *g);
 /* Whether two members share a GPU, which NCCL rejects. Processes with different NCCL_HOSTIDs count
  * as having two GPUs, as for NCCL. So one GPU can test how NCCL sends data over a network. */
 int ts_gpu_ranks_share(const struct ts_gpu *g);
-/* Agrees on the result of a step of opening, which is then the same for all processes. After
- * TS_ELIMIT, another attempt is possible. */
+/* Agrees on the result of a step of opening the backend, which is then the same for all processes.
+ * After TS_ELIMIT, another attempt is possible. */
 int ts_gpu_ranks_settle(struct ts_gpu *g, int rc, struct ts_err *err);
 /* Agrees on the result of a pass, or of the work after it. After a failure, no pass may follow. */
 int ts_gpu_ranks_end(struct ts_gpu *g, int rc, struct ts_err *err);

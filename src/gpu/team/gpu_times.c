@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Evaluates the logs of a pass: times of each device, spans of the trace, and the cost of each
- * member's range. */
+ * member's (GPU's) range of shards. */
 #include "base/trace.h"
 #include "gpu/pass/gpu_pass.h"
 
