@@ -5,12 +5,13 @@
 
 #include "stream/backend.h"
 
-/* Returns the number of conf's models, counted from the first one, that are computed fastest in one
- * pass, if the pass does not wait for shards: at least two. More models are added while the largest
- * factor of all models together fits into own_bytes, the cache of a core. Otherwise the models fill
- * the 256 bytes of a row that kernels sum together. An exception is a factor that is then larger
- * than a quarter of shared_bytes, the cache that cores share, while that of two models is not. With
- * more models, each nonzero would fetch rows from slower memory. */
+/* Returns how many of conf's models, from the first one on, are computed fastest in one pass that
+ * does not wait for shards: at least two. It is the largest number that meets one of two
+ * conditions. Either the largest factor of these models together fits into own_bytes, the cache of
+ * a core. Or a row of all of them has at most the 256 bytes that kernels sum together, and this
+ * factor fits into a quarter of shared_bytes, the cache that cores share. The second limit does not
+ * count if two models exceed it already. With more models, each nonzero would fetch rows from
+ * slower memory. */
 uint32_t ts_cpu_together(const struct ts_backend_conf *conf, uint64_t own_bytes,
                          uint64_t shared_bytes);
 

@@ -15,7 +15,7 @@
 
 #define MOST_COLUMNS 1024u /* most columns of all models in one pass, unless one model has more */
 
-/* bytes of a row whose columns kernels sum together */
+/* bytes of the columns of a row that kernels sum together */
 #define RUN_BYTES 256u
 
 uint32_t ts_cpu_threads(const struct ts_backend_conf *conf)

@@ -109,7 +109,7 @@ static int end_descent(struct ts_cpu *c, uint32_t mode, const struct ts_descent 
     struct ts_cpu_shared *s = c->shared;
     const uint64_t start = ts_clock_ns();
     const int rc = s->share != NULL ? ts_cpu_deal_rows(c, mode, &c->product, 0, NULL, err) : 0;
-    /* if the gradient itself is wanted, factors do not change */
+    /* if the caller wants the gradient itself, factors do not change, and no rows are sent */
     c->ranks[mode].here = descent->gradient != NULL;
     *dealt_ns += ts_clock_ns() - start;
     return rc == 0 ? ts_steps_make(s->steps, s->share, c->ranks[mode].row, mode, s->factor,

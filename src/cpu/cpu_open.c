@@ -113,8 +113,8 @@ static int check_dense(const struct ts_backend_conf *conf, struct ts_err *err)
     return 0;
 }
 
-/* Opens passes and what they need. plain: a store of decoded blocks to borrow; NULL: the pass has
- * its own. */
+/* Opens the objects that make passes and update rows. plain: a store of decoded blocks that the
+ * pass borrows; NULL: the pass has its own. */
 static int open_work(const struct ts_backend_conf *conf, struct ts_cpu_shared *s,
                      struct ts_plain *plain, struct ts_err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lets several ranks compute on CPU cores: shares factors within a machine, sends rows, and adds up
- * sums over ranks. */
+/* Lets several ranks (processes) compute on CPU cores: shares factors within a machine, sends rows,
+ * and adds up sums over ranks. */
 #include <stdlib.h>
 
 #include "base/clock.h"

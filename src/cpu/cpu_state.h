@@ -37,9 +37,9 @@ struct ts_cpu_shared {
     const struct ts_tensor *tensor;
     uint32_t threads;
     struct ts_pass *pass;             /* passes over shards; NULL: the tensor is dense */
-    struct ts_dense_product *dense;   /* products of slabs; NULL: the tensor has shards */
+    struct ts_dense_product *dense;   /* products of a dense tensor; NULL: the tensor has shards */
     struct ts_dense_rows *dense_rows; /* solver for unknown cells; NULL: not used yet */
-    struct ts_hold_out hold_out;      /* the cells that products of slabs hold out */
+    struct ts_hold_out hold_out;      /* the cells that products of a dense tensor hold out */
     struct ts_fmat factor[TS_MAX_ORDER];
     /* the part of the last mode's product that rounding to float32 loses; no data: it is not
      * kept */
@@ -53,9 +53,10 @@ struct ts_cpu_shared {
     uint32_t n_apart; /* in the first of several models that are apart: number of these models */
     /* in the first of several models that are apart: data of the other models */
     struct ts_cpu_shared **others;
-    struct ts_share *share; /* how several ranks divide the work; NULL: this process alone */
-    struct ts_comm *comm;   /* the comm that owns the memory of shared factors; or NULL */
-    uint32_t capabilities;  /* capabilities that the run needs: bits of enum ts_capability */
+    /* how several ranks (processes) divide the work; NULL: this process alone */
+    struct ts_share *share;
+    struct ts_comm *comm;  /* the comm that owns the memory of shared factors; or NULL */
+    uint32_t capabilities; /* capabilities that the run needs: bits of enum ts_capability */
     /* 1: this rank has put rows into shared factors, which other ranks may not see yet */
     int put;
     /* memory for `group` and `row` of each model's struct ts_rowsolve_ranks */

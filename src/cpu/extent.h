@@ -9,7 +9,7 @@
 
 #include "format/tensor_kind.h"
 
-/* Returns the largest number of rows among the modes whose bits are set. */
+/* Returns the largest number of rows of the modes whose bits are set in `modes`. */
 static inline uint64_t ts_most_rows(const struct ts_tensor *t, uint32_t modes)
 {
     uint64_t most = 0;

@@ -35,7 +35,7 @@ struct ts_loan {
         struct ts_shard_view view;
         struct ts_slab_view slab;
     };
-    uint32_t end;     /* number after the last partition that is to be visited */
+    uint32_t end;     /* number of the last partition to be visited, plus 1 */
     atomic_uint left; /* partitions that are not finished; 0: the loan is free */
 };
 

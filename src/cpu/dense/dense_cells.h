@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dense_cells.h - makes the weighted pass (stream/weighted.h) over the cells of a dense tensor.
+/* dense_cells.h - computes a model's value at each cell of a dense tensor, and passes the values to
+ * the caller's function `take` (struct ts_weighted of stream/weighted.h).
  *
  * Partitions are runs of TS_PARTITION_NNZ cells of a slab in the order of the array; the last one
  * of a slab has the remaining cells. ts_dense_partitions (format/arrays/dense.h) counts them.

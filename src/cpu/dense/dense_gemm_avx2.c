@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Compiles the tile product of dense tensors for AVX2 and FMA. */
+/* Compiles the tile product of dense tensors (dense_gemm.h) for AVX2 and FMA. */
 #ifdef __x86_64__
 #include "cpu/dense/dense_gemm.h"
 

@@ -55,7 +55,8 @@ typedef TS_REAL V
 _Static_assert(TS_TILE_ROWS % 3 == 0, "rows go by three");
 _Static_assert(2 * TS_TILE_ROWS * TS_LANES <= TS_GEMM_MOST, "the largest tile");
 
-/* One pointer for every three rows: their addresses are the pointer plus 0, 1 and 2 strides. */
+/* Keeps one pointer for every three rows of A, whose addresses are the pointer plus 0, 1 and 2
+ * strides. */
 #define ALONG(NAME, VECTORS)                                                               \
     static void NAME(uint32_t k, const void *a_, size_t stride, const void *b_, void *out, \
                      size_t out_stride, int add, const struct ts_gemm_ahead *ahead)        \

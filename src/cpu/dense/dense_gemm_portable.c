@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Compiles the tile product of dense tensors for any machine, in vectors of 16 bytes. */
+/* Compiles the tile product of dense tensors (dense_gemm.h) for any machine, in vectors of 16
+ * bytes. */
 #include "cpu/dense/dense_gemm.h"
 
 #define TS_TILE_ROWS 6

@@ -6,16 +6,16 @@
  * each outer mode, a column an index of each inner mode. B(c, :) is the product of the factor rows
  * of the inner modes, and K(p, :) that of the outer modes.
  *
- *     Y = X B    is all that the MTTKRPs of outer modes need: M(i, :) += Y(p, :) times the factor
+ *     Y = X B    is all that the MTTKRPs M of outer modes need: M(i, :) += Y(p, :) times the factor
  *                rows of the other outer modes, over all p with index i;
- *     W = X' K   is all that the MTTKRPs of inner modes need: M(i, :) += W(c, :) times the factor
+ *     W = X' K   is all that the MTTKRPs M of inner modes need: M(i, :) += W(c, :) times the factor
  *                rows of the other inner modes.
  *
- * There are few inner columns, so B and W are small. K and Y are computed for one slab at a time.
- * The memory is rank times the sum of the modes' sizes, and some MiB. If there is memory for the
- * whole Y, it is kept; W is always kept. While their factors stay unchanged, further modes read no
- * cells. So modes that are updated in turn take two passes over the cells in a sweep, instead of
- * one for each mode.
+ * There are few inner columns, so B and W are small. K and Y are computed for one slab (a range of
+ * cells that the feed lends) at a time. The memory is rank times the sum of the modes' sizes, and
+ * some MiB. If there is memory for the whole Y, it is kept; W is always kept. While their factors
+ * stay unchanged, further modes read no cells. So modes that are updated in turn take two passes
+ * over the cells in a sweep, instead of one for each mode.
  *
  * Cells and factors of float32 are multiplied in float32, in parts of Y and W over at most 256
  * cells. Everything else is summed in float64. All is float64 if cells or factors are, or if the

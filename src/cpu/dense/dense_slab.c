@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dense_slab.c - computes what a slab contributes to products of a dense tensor: multiplies tiles
- * of cells by panels, and sums rows for MTTKRPs. */
+/* dense_slab.c - computes what a slab (a range of cells that the feed lends) contributes to
+ * products of a dense tensor: multiplies tiles of cells by panels, and sums rows for MTTKRPs. */
 #include <omp.h>
 #include <string.h>
 

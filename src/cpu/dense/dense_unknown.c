@@ -31,7 +31,8 @@ struct ts_dense_unknown {
     uint32_t *at;
     /* most_keys + 1: where the cells of each key (a row and a part) begin in `cell` */
     uint32_t *start;
-    /* cells in the order in which threads find them; a thread's cells begin at its first cell */
+    /* cells in the order in which threads find them; those of a thread begin at the position of the
+     * first cell of its part of the slab */
     uint32_t *raw;
     uint32_t *cell;  /* cells sorted by key (a row and a part) */
     uint32_t *n_raw; /* number of cells that each thread has found */
@@ -194,8 +195,8 @@ static uint32_t unknown_of(const uint64_t *bits, uint64_t at, uint32_t n, uint32
     return k;
 }
 
-/* ret := the wanted cells among n cells from `at` on: those of a row are its known or its unknown
- * ones. Returns their number. */
+/* ret := those of n cells from `at` on that are to be listed: of a row, either its known or its
+ * unknown cells. Returns their number. */
 static uint32_t wanted_of(const struct ts_dense_unknown *u, const struct ts_dense_wanted *w,
                           const struct slab *s, const uint64_t *bits, uint64_t at, uint32_t n,
                           uint32_t *ret)
@@ -223,8 +224,8 @@ static int wants_unknown(const struct ts_dense_unknown *u, const struct ts_dense
            (!w->some_known && w->first == 0 && w->end == u->tensor->dense->array.dim[w->mode]);
 }
 
-/* Lists the wanted cells (w NULL: all unknown cells) of thread me's part of a slab, which consists
- * of whole words of bits. Returns the list. */
+/* Lists the cells that `w` asks for (w NULL: all unknown cells) in thread me's part of a slab,
+ * which consists of whole words of bits. Returns the list. */
 static uint32_t *list_part(const struct ts_dense_unknown *u, const struct ts_dense_wanted *w,
                            const struct slab *s, uint32_t me, uint32_t team)
 {
@@ -329,8 +330,8 @@ static void slab_rows(const struct ts_dense *d, const struct ts_dense_wanted *w,
     *end = other + 1 < w->end ? other + 1 : w->end;
 }
 
-/* Sorts the cells that threads have listed: counts the cells of each key for each thread, computes
- * their places, and stores them. */
+/* Sorts the cells that threads have listed: counts the cells of each key (a row and a part) for
+ * each thread, computes their places, and stores them. */
 static void list_slab(struct ts_dense_unknown *u, const struct ts_dense_wanted *w,
                       const struct slab *s, uint64_t first, uint64_t keys)
 {

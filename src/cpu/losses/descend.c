@@ -30,14 +30,18 @@ struct ts_steps {
     /* for each mode and each group of rows: `rank` column sums, added to those of the groups
      * before */
     double *sum[TS_MAX_ORDER];
-    double *linear; /* `rank` numbers: products of the column sums of all modes but one */
+    /* `rank` numbers: products of the column sums of all modes but the one whose rows make the
+     * step */
+    double *linear;
     /* `rank` numbers: what each component adds to the sum of the model over all cells, added to
      * what the components before it add */
     double *upto;
     /* rank x n_drawn: sampled columns of the Khatri-Rao product, stored by component */
     double *column;
-    double *weight;         /* n_drawn numbers: weight of each sampled column */
-    double *of_group;       /* for each group of rows: loss at value 0, less its linear part */
+    double *weight; /* n_drawn numbers: weight of each sampled column */
+    /* for each group of rows: sum of the loss at value 0, less loss->linear times the model's
+     * value */
+    double *of_group;
     double *thread;         /* for each thread: 2 x rank numbers, and scratch for zero_cells.h */
     struct ts_share *share; /* how ranks divide the present call's work; NULL: one rank */
     uint32_t self;          /* number of this rank */
@@ -420,7 +424,8 @@ int ts_steps_make(struct ts_steps *s, struct ts_share *share, const uint64_t *ha
     return rc;
 }
 
-/* Returns the sum of the loss over the sampled columns for row a. */
+/* Returns, for row a, the weighted sum over the sampled columns of the loss at value 0, less
+ * loss->linear times the model's value. */
 static double judge_row(const struct ts_steps *s, const struct ts_descent *descent, uint32_t n,
                         const double *a)
 {

@@ -9,9 +9,9 @@
  * rows, and g its weight. A row depends on its own nonzeros alone, so all rounds of a row are made
  * while its shard is in memory. Threads take partitions of one shard. Rows inside of a partition
  * get all rounds at once. The first and the last row may continue in neighbouring partitions, so
- * their parts are added in the order of the file, round by round. A row that continues in another
- * shard gets one round, after all shards were visited; its parts are added in the order of the
- * file.
+ * their parts (sums over one partition) are added in the order of the file, round by round. A row
+ * that continues in another shard gets one round, after all shards were visited; its parts (sums
+ * over one shard) are added in the order of the file.
  *
  * With several ranks, each rank takes whole shards (cpu/ranks/share.h). All ranks update rows that
  * continue in another shard.
@@ -60,9 +60,9 @@ static inline void ts_flat_row(struct ts_flat *f, uint32_t row)
         f->start[f->n_rows++] = f->n;
 }
 
-/* Use of the memory `product` for p, the products of the other factors' rows, in the order of the
- * constants: p is needed in this call alone; p is kept for the next call; p was kept by an earlier
- * call. */
+/* How a call of `rows` (struct ts_rounds_ops) uses the memory `product` of its scratch for p, the
+ * products of the other factors' rows. ONCE: p is needed in this call alone. KEEP: p is kept for
+ * the next call. THERE: an earlier call has kept p. */
 enum ts_rounds_p { TS_P_ONCE, TS_P_KEEP, TS_P_THERE };
 
 struct ts_rounds_job {
@@ -96,9 +96,9 @@ struct ts_rounds_scratch {
 
 struct ts_rounds_ops {
     /* Computes n_rows rows of `flat` from `row` on; own: these rows of B or the factor. Sets phi to
-     * their sums (one stride each, aligned to 64 bytes). If phi is NULL, adds to judged and inner
-     * instead. Several rows together have at most TS_ROUNDS_CHUNK nonzeros. p (the products of the
-     * other factors' rows) can be kept for at most `most` nonzeros. */
+     * their weighted sums of p (one stride each, aligned to 64 bytes). If phi is NULL, adds to
+     * judged and inner instead. Several rows together have at most TS_ROUNDS_CHUNK nonzeros. p (the
+     * products of the other factors' rows) can be kept for at most `most` nonzeros. */
     void (*rows)(const struct ts_rounds_job *job, const struct ts_flat *flat, uint32_t row,
                  uint32_t n_rows, const void *own, enum ts_rounds_p of_p,
                  struct ts_rounds_scratch *scratch, double *phi);

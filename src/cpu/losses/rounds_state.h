@@ -53,7 +53,7 @@ struct ts_rounds {
     void *memory;           /* the block of all arrays below */
     uint64_t memory_bytes;
     struct ts_rounds_worker *worker;
-    struct ts_rounds_ends *ends; /* one for each partition of a shard */
+    struct ts_rounds_ends *ends; /* first and last row of each partition of a shard */
     /* 2 x stride for each partition of a shard: sums of its first and its last row */
     double *part;
     /* 2 x stride for each shard: sums of its first and last row, if they continue in another

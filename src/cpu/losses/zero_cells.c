@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Evaluates a sample of cells of a row as cells of value 0. */
+/* Sums the loss at value 0, or its gradient, over a sample of the cells of a row. */
 #include "cpu/losses/zero_cells.h"
 
 #include "stream/loss.h"

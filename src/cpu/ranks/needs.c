@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Records the rows that nonzeros need, tells the ranks that update these rows, and packs rows for
- * each rank. */
+/* Records which factor rows the nonzeros of this rank (process) need, tells the ranks that update
+ * these rows, and packs rows for each rank. */
 #include "cpu/ranks/needs.h"
 
 #include <math.h>
@@ -15,8 +15,10 @@
 /* cost of packing a byte with one thread, relative to sending it */
 #define THREAD_PACKS (10.0 / 6)
 /* least cost of packing a byte with any number of threads, relative to sending it */
-#define LEAST_PACKS  0.25
-#define SHIFTED_ROWS 512u /* rows that a group of rows may add to those that a rank has */
+#define LEAST_PACKS 0.25
+/* rows that a rank may update beyond those that it has, because one rank updates a whole group of
+ * rows */
+#define SHIFTED_ROWS 512u
 /* most bytes of packed rows that are sent to one rank at a time */
 #define STAGE_BYTES (UINT64_C(1) << 20)
 /* most bytes of packed rows that are sent to all ranks at a time */
@@ -28,7 +30,7 @@
 enum state { OPEN, TO_ALL, TO_NEEDING };
 
 /* Figures of one rank for a mode: rows that it receives, most rows that it sends to one rank, and
- * its cost. */
+ * its cost by the rule of needs.h. */
 struct count {
     uint64_t got, most;
     double cost;
@@ -44,7 +46,8 @@ struct lists {
     /* with more rows marked as needed, sending rows only to the ranks that need them cannot be
      * cheaper */
     double most_marked;
-    uint64_t *first; /* n + 1 numbers: rank r has the rows of words first[r] .. first[r + 1] - 1 */
+    /* n + 1 numbers: rank r has the rows whose bits are in words first[r] .. first[r + 1] - 1 */
+    uint64_t *first;
     /* n x own words: for each rank r, bits of this rank's rows that are sent to r */
     uint64_t *send;
     uint64_t rounds, bytes; /* number of transfers; bytes that all ranks together receive */
@@ -134,7 +137,7 @@ static double packing(const struct ts_needs *n)
 
 /* Returns the most rows that this rank may need for the rule of needs.h to hold: those that it has
  * itself, and so many others that receiving and unpacking them costs as much as receiving all rows.
- * Groups of rows may add some. */
+ * The rank may update SHIFTED_ROWS more rows, because it updates whole groups of rows. */
 static double most_marks(const struct ts_needs *n, uint32_t mode)
 {
     const double n_rows = (double)n->mode[mode].n_rows;
@@ -313,8 +316,8 @@ static int tell(struct ts_needs *n, struct count own, struct ts_err *err)
     return ts_share_gather(n->conf.share, n->count, sizeof *n->count, n->each, err);
 }
 
-/* Sends each rank the bits of those of its rows that other ranks need. back: sends the other ranks
- * the bits of the rows that they will receive. */
+/* Tells each rank, by bits, which of its rows other ranks need. back: tells the other ranks which
+ * rows they will receive. */
 static int tell_needs(struct ts_needs *n, struct lists *l, int back, struct ts_err *err)
 {
     struct ts_comm *c = ts_share_comm(n->conf.share);

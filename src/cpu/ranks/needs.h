@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* needs.h - sends rows of factors only to the ranks that need them.
+/* needs.h - sends rows of factors only to the ranks (processes) that need them.
  *
  * A rank needs the rows of a mode that occur in its nonzeros, in the copies of all modes. The first
  * pass over each copy marks these rows, one bit for each. If ranks of a machine share factors, the
@@ -51,7 +51,8 @@ void ts_needs_free(struct ts_needs *n); /* n may be NULL */
 uint64_t ts_needs_bytes(const struct ts_tensor *t, const struct ts_comm *comm, uint32_t row_bytes);
 
 /* ts_needs_walks returns whether the pass over `mode` that begins must call ts_needs_walk for each
- * of its partitions, here partition k of a shard. buffer: memory of the thread for a block. */
+ * of its partitions. ts_needs_walk marks the rows that the nonzeros of a partition need. buffer:
+ * memory of the thread for a decoded block. */
 int ts_needs_walks(const struct ts_needs *n, uint32_t mode);
 void ts_needs_walk(struct ts_needs *n, uint32_t mode, const struct ts_kernel_input *in,
                    struct ts_unpacked *buffer);

@@ -22,10 +22,10 @@ struct ts_share {
     uint32_t n;
     uint64_t *cut[TS_MAX_ORDER];                /* for each mode: first partition of each rank */
     unsigned char *deal[TS_MAX_ORDER];          /* for each mode: enum ts_deal of each shard */
-    uint64_t *first_row, *byte, *shard, *group; /* n + 1 numbers each: of every rank, and the end */
+    uint64_t *first_row, *byte, *shard, *group; /* n + 1 each: start of each rank's range; end */
     double *each;                               /* one number of each rank, for ts_share_largest */
     struct ts_share_row *row;  /* rows with nonzeros in the ranges of several ranks (cut rows) */
-    struct ts_comm_move *move; /* transfers of bytes between ranks; room for 4 n */
+    struct ts_comm_move *move; /* transfers of bytes between the n ranks; room for 4 n */
     char *stage;               /* buffer for packed columns; or NULL */
     uint64_t polled_ns;
     struct ts_exchanged noted;

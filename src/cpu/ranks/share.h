@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* share.h - divides the MTTKRP of a mode among ranks on CPU cores, and sends data between them.
+/* share.h - divides the MTTKRP of a mode among ranks (processes) on CPU cores, and sends data
+ * between them.
  *
  * A rank computes a range of the partitions of a mode copy, and has the rows that end in it. A row
  * is *cut* if it has nonzeros in the ranges of several ranks. The last of these ranks *folds* it:
@@ -34,7 +35,8 @@ uint64_t ts_share_bytes(const struct ts_tensor *t, uint32_t n_ranks);
 
 struct ts_comm *ts_share_comm(const struct ts_share *s);
 
-/* n + 1 partitions: the first one of each rank, and the end of the last range. */
+/* Returns n + 1 partitions, for n ranks: the first one of each rank, and the end of the last
+ * range. */
 const uint64_t *ts_share_cuts(const struct ts_share *s, uint32_t mode);
 
 /* Returns the number of partitions that all ranks have together. */
@@ -62,7 +64,7 @@ int ts_share_poll(struct ts_share *s);
 /* To be called after this rank has computed its range, or has failed with rc. Gathers all edges
  * (first and last rows of partitions) on all ranks. Sends heads and first parts of cut rows to the
  * rank that folds (adds up) them. Sets begin and end to the partitions whose heads are added here.
- * out: whole rows, of all models. */
+ * out: the product, whose rows have the columns of all models. */
 int ts_share_heads(struct ts_share *s, uint32_t mode, int rc, struct ts_kernel_edge *edge,
                    void *heads, uint64_t head_bytes, struct ts_fmat *out, uint64_t *begin,
                    uint64_t *end, struct ts_err *err);
@@ -131,7 +133,7 @@ int ts_share_rows_to_first(struct ts_share *s, struct ts_fmat *f, const uint64_t
                            struct ts_err *err);
 
 /* Returns the rank that receives rows of `from` for `to`. If ranks of a machine share the matrix,
- * it is a rank on the machine of `to`, or `from` itself if it is on this machine. */
+ * it is a rank on the machine of `to`, or `from` itself if it is on that machine. */
 uint32_t ts_share_receiver(const struct ts_share *s, int shared, uint32_t from, uint32_t to);
 
 /* Like ts_share_gather_rows, for an array of elements of `bytes` each. */

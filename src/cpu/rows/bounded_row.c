@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds the row within bounds that minimises a quadratic function. */
+/* Finds the row a within bounds that minimises the quadratic function a' S a / 2 - m' a. */
 #include "cpu/rows/bounded_row.h"
 
 #include <math.h>

@@ -33,7 +33,8 @@ struct ts_bounded_row {
     double *row[4];   /* memory for four rows */
 };
 
-/* Finds the best row within the bounds. a: on entry the solution of S a = m; on return that row. */
+/* Finds the row within the bounds that minimises a' S a / 2 - m' a. a: on entry the solution of S a
+ * = m; on return that row. */
 void ts_bounded_row_find(const struct ts_bounded_row *b, double *a);
 
 #endif

@@ -45,7 +45,7 @@ static void clear(struct ts_gram_thread *t)
     t->count = 0;
 }
 
-/* Sets the sums to zero if nothing has been added yet. */
+/* Sets the sums of the current row to zero if no nonzero has been added yet. */
 static void begin_sum(struct ts_gram_thread *t)
 {
     if (t->sum.more)
@@ -56,14 +56,15 @@ static void begin_sum(struct ts_gram_thread *t)
     t->sum.more = 1;
 }
 
-/* Restores the order of the sum's diagonal blocks (ts_gram_straighten). */
+/* Restores the order of the diagonal blocks of the row's Gram matrix (ts_gram_straighten). */
 static void straighten(struct ts_gram_thread *t)
 {
     begin_sum(t);
     ts_gram_straighten(&t->sum, t->turned);
 }
 
-/* Replaces the solution by the best row within the bounds. sum.s has the upper triangle of S. */
+/* Replaces the solution of S a = m by the best row within the bounds (bounded_row.h). sum.s has the
+ * upper triangle of S. */
 static void find_bounded(struct ts_gram_thread *t)
 {
     const struct ts_gram_rows *g = t->all;
@@ -86,8 +87,8 @@ static void find_bounded(struct ts_gram_thread *t)
     ts_bounded_row_find(&b, t->a);
 }
 
-/* Adds the penalty of the rows solved so far to their partition. The rows that follow are in
- * partition `at`. */
+/* Adds the penalty of the rows solved so far to that of their partition (`size` of struct
+ * ts_row_sums). The rows that follow are in partition `at`. */
 static void settle(struct ts_gram_thread *t, uint64_t at)
 {
     t->all->size[t->size_at] += t->size;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Returns the row arithmetic for an instruction set. */
+/* Returns the functions that update rows (rowblock.h) for an instruction set. */
 #include "cpu/rows/rowblock.h"
 
 #include <stddef.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rowblock.h - updates blocks of rows and sums their Gram matrix, for several instruction sets.
  *
- * Everything is in float64. The MTTKRP M of a block is converted, A = M * w is computed tile by
- * tile in registers, rounded to the factor's type, and stored. Then gram += A' A (upper triangle)
- * and inner += M .* A. Sums run over rows and columns in the same order for every instruction set;
- * with FMA they are rounded less often. An entry of gram does not depend on the panel of rows in
- * which it was computed.
+ * Everything is in float64. The MTTKRP M of a block is converted. A = M * w, with the matrix w of
+ * the update, is computed tile by tile in registers, rounded to the factor's type, and stored. Then
+ * gram += A' A (upper triangle) and inner += M .* A. Sums run over rows and columns in the same
+ * order for every instruction set; with FMA they are rounded less often. An entry of gram does not
+ * depend on the panel of rows in which it was computed.
  *
  *   owner    the caller owns all memory
  *   units    float64 matrices have `padded` columns, a multiple of 8, and begin at a multiple of 64

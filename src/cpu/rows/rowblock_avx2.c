@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Compiles the row solve for AVX2 and FMA. 16 registers hold a tile of 4 x 2 vectors, or 12 vectors
- * in all. */
+/* Compiles the row updates (rowblock_body.h) for AVX2 and FMA. 16 registers hold a tile of 4 x 2
+ * vectors, or 12 vectors in all. */
 #ifdef __x86_64__
 #include <immintrin.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Compiles the row solve for AVX-512. 32 registers hold a tile of 8 x 2 vectors. */
+/* Compiles the row updates (rowblock_body.h) for AVX-512. 32 registers hold a tile of 8 x 2
+ * vectors. */
 #ifdef __x86_64__
 #include <immintrin.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Compiles the row solve for any machine, in vectors of 16 bytes. On a machine without 16-byte
- * vectors, the compiler splits them. */
+/* Compiles the row updates (rowblock_body.h) for any machine, in vectors of 16 bytes. On a machine
+ * without 16-byte vectors, the compiler splits them. */
 #include <math.h>
 #include <string.h>
 

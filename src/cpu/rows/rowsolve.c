@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rowsolve.c - divides the rows of a factor among threads, in groups whose sums are added in
- * order. */
+/* rowsolve.c - updates the rows of a factor on all threads, and sums its Gram matrix over groups of
+ * rows, which are added in order. */
 #include "cpu/rows/rowsolve.h"
 
 #include <assert.h>
@@ -246,8 +246,8 @@ static void solve_segment(const struct job *j, uint64_t g, uint64_t begin, uint6
     const uint64_t behind =
         end * TS_ROWBLOCK_ROWS < j->l.n_rows ? end * TS_ROWBLOCK_ROWS : j->l.n_rows;
     double *m = s->blocks + 2 * me * s->room * s->padded, *own = s->part + g * s->group_size;
-    /* If the sums have to wait, rows are solved first, as far as there is memory. Otherwise rows
-     * are summed while they are in the cache. */
+    /* If the sums have to wait for the thread before, rows are solved first, as far as there is
+     * memory. Otherwise rows are summed while they are in the cache. */
     const int waits = before != NULL && atomic_load_explicit(before, memory_order_acquire) < parts;
     const uint64_t room = waits ? s->room : STEP_ROWS;
     const struct ts_rowblock rows = block_at(j, m, room);

@@ -2,14 +2,14 @@
 /* rowsolve.h - updates a factor between two MTTKRPs by products with rank x rank matrices.
  *
  * Let M be the MTTKRP, which is stored in the factor's memory. Least squares replaces it by A = M *
- * w, and computes gram = A' A and inner = the sum of M .* A. All are in float64, whatever the
- * factor's precision: A is rounded to it first, and gram and inner are those of the stored A. Rows
- * are divided into groups by n_rows and rank alone. A group is summed in the order of its rows, and
- * groups are added in order, so the bits do not depend on threads. If there are four groups for
- * each thread, threads take whole groups, whichever is next. Otherwise each thread takes an equal
- * part of the rows. Then a group may have rows of several threads, which add to its sums in turn,
- * one panel of the Gram matrix at a time. In both cases a thread sums the rows that it has solved,
- * which are in its cache.
+ * w, with the matrix w of the update, and computes gram = A' A and inner = the sum of M .* A. All
+ * are in float64, whatever the factor's precision: A is rounded to it first, and gram and inner are
+ * those of the stored A. Rows are divided into groups by n_rows and rank alone. A group is summed
+ * in the order of its rows, and groups are added in order, so the bits do not depend on threads. If
+ * there are four groups for each thread, threads take whole groups, whichever is next. Otherwise
+ * each thread takes an equal part of the rows. Then a group may have rows of several threads, which
+ * add to its sums in turn, one panel of the Gram matrix at a time. In both cases a thread sums the
+ * rows that it has solved, which are in its cache.
  *
  * Updates that read the old rows work on units of TS_ROWBLOCK_UNIT rows.
  *

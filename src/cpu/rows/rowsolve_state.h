@@ -35,7 +35,7 @@ struct ts_rowsolve {
     double *part; /* groups x group_size: sums of each group */
     /* threads x 2 x room x padded: rows m (product) and a (result) of each thread */
     double *blocks;
-    struct ts_rowsolve_turn *turn; /* one for each thread */
+    struct ts_rowsolve_turn *turn; /* progress of each thread */
 
     /* Memory for updates that read the old rows; NULL: not allocated. */
     void *own;
@@ -43,7 +43,7 @@ struct ts_rowsolve {
     /* threads x TS_ROWBLOCK_PLACES x padded x TS_ROWBLOCK_UNIT: a unit of rows (TS_ROWBLOCK_UNIT)
      * of each thread */
     double *units;
-    double *inverse; /* padded x padded: inverse for the simplex */
+    double *inverse; /* padded x padded: (G + rho I)^-1, for the simplex */
     double *weight;  /* weight of each column of the old rows; `padded` numbers */
     /* numbers for a step of coordinate descent on each column; `padded` elements */
     struct ts_rowstep *step;

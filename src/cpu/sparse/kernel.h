@@ -70,8 +70,9 @@ struct ts_kernel_scratch {
     _Alignas(64) char product[TS_BLOCK_NNZ * 256];
     /* sums of the current row over the blocks before this one */
     _Alignas(64) double sum[TS_FMAT_MAX_STRIDE];
-    _Alignas(64) float rest[TS_FMAT_MAX_STRIDE]; /* gets remainders that the job does not need */
-    struct ts_unpacked block[2];                 /* the current block, and the one after it */
+    /* gets remainders of sums if the job has no `rest` */
+    _Alignas(64) float rest[TS_FMAT_MAX_STRIDE];
+    struct ts_unpacked block[2]; /* the current block, and the one after it */
     /* for each position FOLD partial sums of the model's value (cells_body.h) */
     _Alignas(64) double fold[4 * (TS_BLOCK_NNZ + TS_UNPACK_SLACK)];
     double cell[TS_BLOCK_NNZ + TS_UNPACK_SLACK];
@@ -148,8 +149,8 @@ struct ts_gram_ops {
     void (*multiply)(uint32_t stride, const void *const *left, const void *const *right, uint32_t n,
                      void *out);
 
-    /* `add` leaves diagonal blocks of this size in rotated order (ts_gram_straighten). 0: no
-     * blocks. */
+    /* `add` leaves the diagonal blocks of S of this size in rotated order (ts_gram_straighten). 0:
+     * it leaves none. */
     uint32_t turned;
 
     /* ---- rows of few nonzeros: with P the n row products of a row, and x its values, K = P P'
@@ -162,8 +163,8 @@ struct ts_gram_ops {
     void (*cross)(uint32_t stride, const void *product, const struct ts_unpacked *b,
                   const uint16_t *at, uint32_t n, double *k, double *m);
 
-    /* out := P' y, in the precision of the products; entries of y are `step` apart. Returns the sum
-     * of squares of out. */
+    /* out := P' y (P: the row products of a row's nonzeros), in the precision of the products;
+     * entries of y are `step` apart. Returns the sum of squares of out. */
     double (*combine)(uint32_t stride, const void *product, const uint16_t *at, uint32_t n,
                       const double *y, uint32_t step, void *out);
 };

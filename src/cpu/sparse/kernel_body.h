@@ -289,8 +289,8 @@ COLUMNS(halves_3_of, 3, 1, job->stride)
 COLUMNS(halves_4_of, 4, 1, job->stride)
 #undef COLUMNS
 
-/* Whether vector v of n is summed in halves (even and odd positions apart) if the matrix has no
- * other columns. The bits of a column depend on this alone. */
+/* Whether vector v of a row's n vectors is summed in halves (even and odd positions apart) if rows
+ * have the columns of one model alone. The bits of a column depend on this alone. */
 INLINE int NAME(in_halves)(uint32_t v, uint32_t n)
 {
     return n <= 2 || (n > 4 && v >= n / 4 * 4);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pass.c - allocates the memory of passes, and hands partitions to the arithmetic. */
+/* pass.c - allocates the memory of passes, and hands partitions to the functions that compute on
+ * them. */
 #include "cpu/sparse/pass.h"
 
 #include <stdlib.h>

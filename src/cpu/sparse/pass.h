@@ -64,9 +64,9 @@ int ts_pass_run(struct ts_pass *pass, uint32_t mode, const struct ts_fmat *facto
                 const struct ts_pass_model *model, struct ts_feed *feed,
                 struct ts_backend_times *times, struct ts_err *err);
 
-/* One of n models whose weighted passes over `mode` (stream/weighted.h) are made in one pass over
- * the shards. factor: matrices of the pass, or views of them. Values have the bits of a pass for
- * one model. */
+/* One of n models that are evaluated at the nonzeros, for struct ts_weighted (stream/weighted.h),
+ * in one pass over the shards of `mode`. factor: matrices of the pass, or views of them. Values
+ * have the bits of a pass for one model. */
 struct ts_pass_cells {
     const struct ts_fmat *factor;
     const struct ts_weighted *what;
@@ -77,7 +77,8 @@ int ts_pass_cells(struct ts_pass *pass, uint32_t mode, uint32_t n,
 
 /* Solves for the rows of factor[mode] of n models (n > 0) in one pass over the shards, each row
  * with its own Gram matrix (TS_ROW_OBSERVED). Each model has a pass object of its own, which
- * differs only in the rank and holds its partial rows. The first object makes the pass. */
+ * differs only in the rank and holds the model's partial sums of rows. The first object makes the
+ * pass. */
 struct ts_pass_rows {
     struct ts_pass *pass;
     struct ts_fmat *factor;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* pass_cells.c - makes a pass that evaluates models at the nonzeros, and gives the values to the
- * function `take` of each weighted pass. */
+ * function `take` of each model's struct ts_weighted (stream/weighted.h). */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -14,7 +14,8 @@ struct cells {
     struct ts_kernel_job job;
 };
 
-/* A partition whose cells are being passed to the function `take` of a weighted pass. */
+/* A partition whose nonzeros are being passed to the caller's function `take` (struct
+ * ts_weighted). */
 struct taking {
     const struct ts_pass_run *run;
     const struct ts_weighted *what;

@@ -36,7 +36,8 @@ struct ts_pass {
     int plain_is_lent;
     /* the solver for rows with their own Gram matrices, made when first needed; or NULL */
     struct ts_gram_rows *gram;
-    /* for weighted passes: memory of each thread for the rows of a block; or NULL */
+    /* for passes that evaluate models: memory of each thread for the row numbers of a block; or
+     * NULL */
     uint32_t *rows;
     /* threads + 1: each thread works on one loan, and one is being divided into partitions */
     struct ts_loan *loan;

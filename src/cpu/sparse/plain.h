@@ -42,7 +42,8 @@ struct ts_plain_conf {
     int as_double; /* 1: values expand to double (struct ts_unpack_conf) */
 };
 
-/* The head of a plain (decoded) block. These arrays follow without alignment: positions at which
+/* The head of a plain (decoded) block. A block is shared if its nonzeros share fibres, so that the
+ * indices of a fibre are stored once. These arrays follow without alignment: positions at which
  * rows start, a byte each; for each level from 1 on the indices of all nonzeros or, if the block is
  * shared and the level is not the last one, of all fibres; if the block is shared, the fibre of
  * each nonzero, a byte each; values; weights. */

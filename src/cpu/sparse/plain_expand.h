@@ -36,7 +36,7 @@ PLAIN_WIDEN(plain_u8_f64, plain_u8, double)
 PLAIN_WIDEN(plain_u16_f64, plain_u16, double)
 #undef PLAIN_WIDEN
 
-/* Unlike the other conversions, this one reads nothing past the end. */
+/* Converts float32 to float64. Unlike the other conversions, it reads nothing past the end. */
 static inline void plain_f32_f64(const char *restrict from, uint32_t n, double *restrict to)
 {
     const plain_float *part = (const plain_float *)from;
