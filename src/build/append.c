@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Makes the next directory of a tensor from the segments that stay and one that is built. All
- * checks of what may be appended stay in one file, with the order in which they are made. */
+/* Appends nonzeros to a tensor: fills a new directory with the segments that stay and a new one,
+ * and puts it in the place of the old directory. All checks of what may be appended stay in one
+ * file, because their order matters. */
 #include "build/append_steps.h"
 
 #include <errno.h>
@@ -24,8 +25,8 @@
 #include "format/tensor_sums.h"
 #include "source/source.h"
 
-#define PIPE_CHARS 24  /* of "/dev/fd/" and a number */
-#define WAIT_MS    100 /* between two looks at a wish to stop */
+#define PIPE_CHARS 24  /* bytes of the text "/dev/fd/" and a number */
+#define WAIT_MS    100 /* milliseconds between two checks whether the user wants to stop */
 
 /* ------------------------------------------------------------------ entries */
 
@@ -65,7 +66,7 @@ static int make_entry(const struct ts_tensor *t, uint64_t time, struct ts_disk_s
     return 0;
 }
 
-/* The same nonzeros as another segment has were most likely appended twice. */
+/* Fails if another segment has the same nonzeros: most likely they were appended twice. */
 static int check_repeat(const struct ts_append *a, const struct ts_disk_segment *e,
                         struct ts_err *err)
 {
@@ -81,7 +82,7 @@ static int check_repeat(const struct ts_append *a, const struct ts_disk_segment 
 
 /* ------------------------------------------------------------------ the old tensor */
 
-/* Nothing can be appended to some tensors. */
+/* Fails if t is a tensor to which nothing can be appended. */
 static int check_base(const struct ts_tensor *t, struct ts_err *err)
 {
     if (t->part.n != 0)
@@ -95,7 +96,8 @@ static int check_base(const struct ts_tensor *t, struct ts_err *err)
     return 0;
 }
 
-/* A change makes a directory beside the tensor, and takes the tensor's own apart. */
+/* Checks that this user may change the tensor: make a directory beside the tensor's directory, and
+ * remove files in it. */
 static int check_access(const char *path, struct ts_err *err)
 {
     char *real = realpath(path, NULL), *slash = real == NULL ? NULL : strrchr(real, '/');
@@ -136,7 +138,8 @@ static int check_access(const char *path, struct ts_err *err)
 int ts_append_begin(struct ts_append *a, const char *path, struct ts_err *err)
 {
     struct ts_tensor *t = NULL;
-    int rc = ts_segments_open(path, &a->old, err); /* what is no tensor is told first */
+    /* first, so that its message comes if the path is no tensor */
+    int rc = ts_segments_open(path, &a->old, err);
     if (rc < 0)
         return rc;
     rc = check_access(path, err);
@@ -174,7 +177,8 @@ void ts_append_end(struct ts_append *a)
     ts_kept_free(&a->kept);
 }
 
-/* Takes the first n segments over: alone, as the tensor itself. */
+/* Links the files of the first n segments into the new directory. alone 1: n is 1, and the segment
+ * becomes the tensor itself. */
 int ts_append_take(const struct ts_append *a, uint32_t n, int alone, struct ts_err *err)
 {
     int rc = 0;
@@ -204,7 +208,7 @@ int ts_append_list(const struct ts_append *a, uint32_t n, const uint64_t *merged
 
 /* ------------------------------------------------------------------ append */
 
-/* Names of modes, where both have them. */
+/* Checks that modes and values have the same names in both tensors, where both name them. */
 static int check_names(const struct ts_tensor *last, const struct ts_tensor *t, struct ts_err *err)
 {
     for (uint32_t m = 0; m <= t->order; m++) {
@@ -222,8 +226,9 @@ static int check_names(const struct ts_tensor *last, const struct ts_tensor *t, 
     return 0;
 }
 
-/* Cells of a tensor whose values went through a function cannot be added up. So it is appended to
- * only if no cell may be in two segments. */
+/* Checks by the kept options of the tensor that nonzeros may be appended. If its values were
+ * transformed after they were added up, no cell may be in two segments, because sums cannot be
+ * added later. */
 static int check_kept(const struct ts_append_conf *conf, const struct ts_kept *kept,
                       struct ts_err *err)
 {
@@ -249,7 +254,8 @@ static int check_kept(const struct ts_append_conf *conf, const struct ts_kept *k
     return 0;
 }
 
-/* A cell whose weighted mean is 0 was dropped with its weight, which a later value needs. */
+/* Fails if a tensor with weights drops zeros: a cell whose weighted mean is 0 lost its weight,
+ * which the mean with a later value needs. */
 static int check_dropped(const char *path, const struct ts_tensor *t, struct ts_err *err)
 {
     if (!ts_tensor_weighted(t) || (t->header.flags & TS_TENSOR_ZEROS) != 0 ||
@@ -275,8 +281,8 @@ static int check_all_dropped(const struct ts_append *a, struct ts_err *err)
     return rc;
 }
 
-/* Of nonzeros of a program: what they are must be what the tensor has, and how text was read is of
- * no matter. */
+/* For nonzeros that a program gives: checks that their type, zeros, weights and names of modes are
+ * those of the tensor. Drops the kept options that say how text was read. */
 static int follow_source(struct ts_append *a, const struct ts_append_conf *conf,
                          const struct ts_tensor *last, struct ts_build_options *o,
                          struct ts_err *err)
@@ -299,7 +305,7 @@ static int follow_source(struct ts_append *a, const struct ts_append_conf *conf,
     }
     memcpy(o->map, given->map, sizeof o->map);
     o->base = (uint32_t)ts_tensor_base(last);
-    o->n_names = 0; /* those of the tensor */
+    o->n_names = 0; /* 0: names of modes are taken from the tensor */
     for (size_t i = 0; i < sizeof of_text / sizeof *of_text; i++)
         for (uint32_t m = 0; m < ts_kept_count(&a->kept, of_text[i]); m++) {
             const int rc = ts_kept_set(&a->kept, of_text[i], m, NULL, err);
@@ -309,7 +315,7 @@ static int follow_source(struct ts_append *a, const struct ts_append_conf *conf,
     return 0;
 }
 
-/* What a user gave that the tensor decides. */
+/* Checks options that the user gave although the tensor decides them: they must be the same. */
 static int check_said(const struct ts_append_conf *conf, const struct ts_kept *kept,
                       struct ts_err *err)
 {
@@ -332,7 +338,8 @@ static int check_said(const struct ts_append_conf *conf, const struct ts_kept *k
     return 0;
 }
 
-/* Options that follow from the tensor. from_source: nonzeros come from a program. */
+/* Sets *o to the options of the append that follow from the tensor. from_source: nonzeros come from
+ * a program. */
 static int follow(struct ts_append *a, const struct ts_append_conf *conf, int from_source,
                   const struct ts_tensor *last, const char *out, struct ts_build_options *o,
                   struct ts_err *err)
@@ -367,7 +374,7 @@ static int follow(struct ts_append *a, const struct ts_append_conf *conf, int fr
     return rc;
 }
 
-/* Notes that a mode has outgrown the size that the build was given. */
+/* Adds a note to the report if a mode has outgrown the size that the build was given. */
 static void note_growth(const struct ts_append *a, const struct ts_tensor *last,
                         const struct ts_tensor *t, struct ts_build_report *report)
 {
@@ -383,8 +390,8 @@ static void note_growth(const struct ts_append *a, const struct ts_tensor *last,
     }
 }
 
-/* The labels of a program are those of a whole mode, so that its indices mean the slices of the
- * tensor. */
+/* Checks that the labels that a program gives for mode m of t begin with those of the tensor
+ * `last`, so that its indices mean the same slices. */
 static int check_labels(const char *path, const struct ts_tensor *last, const struct ts_tensor *t,
                         uint32_t m, const volatile sig_atomic_t *stop, struct ts_err *err)
 {
@@ -413,13 +420,13 @@ static int check_labels(const char *path, const struct ts_tensor *last, const st
     return rc;
 }
 
-/* Where nonzeros come from: files of the conf, or a source (NULL: the files). */
+/* Where the appended nonzeros come from: a source, or if that is NULL, the files of the conf. */
 struct input {
     uint32_t order;
     const struct ts_source *source;
 };
 
-/* Builds the new segment in the new directory, and makes its entry. */
+/* Builds the new segment in the new directory, and makes its entry in the list of segments. */
 static int build_segment(struct ts_append *a, const struct ts_append_conf *conf,
                          const struct input *in, struct ts_build_report *report, struct ts_err *err)
 {
@@ -457,7 +464,7 @@ static int build_segment(struct ts_append *a, const struct ts_append_conf *conf,
     return rc;
 }
 
-/* How the tensor was built. One that does not say it is not appended to. */
+/* Reads how the tensor was built. Fails if the tensor does not say it. */
 static int read_kept(struct ts_append *a, struct ts_err *err)
 {
     struct ts_tensor *t = NULL;
@@ -476,7 +483,8 @@ static int read_kept(struct ts_append *a, struct ts_err *err)
     return rc < 0 ? rc : 0;
 }
 
-/* Merges all segments of the new directory, which fails if two of them have the same cell. */
+/* Merges all segments of the new directory to find out whether two of them have the same cell,
+ * which is a failure. */
 static int check_unique(const struct ts_append *a, const struct ts_append_conf *conf,
                         uint64_t *hash, struct ts_err *err)
 {
@@ -487,14 +495,14 @@ static int check_unique(const struct ts_append *a, const struct ts_append_conf *
                                .entry = a->entry };
     struct ts_build_options o = *conf->build;
     int rc = ts_open_dir_new(all.path, &all.dir, err);
-    o.shard_bytes = 0; /* that of the first segment */
+    o.shard_bytes = 0; /* 0: the shard size of the first segment */
     if (rc == 0)
         rc = ts_append_build_merged(a, &all, &o, hash, err);
     ts_open_dir_close(all.dir);
     return rc;
 }
 
-/* The number of an open file that is a path of input: -1: none. */
+/* Returns the descriptor of an open file that a path such as /dev/fd/3 or "-" means; -1: none. */
 static int open_input(const char *path)
 {
     int fd = -1, end = 0;
@@ -511,9 +519,9 @@ static int is_pipe(const char *path)
     return stat(path, &st) == 0 && S_ISFIFO(st.st_mode);
 }
 
-/* Waits for the first byte of a pipe before the lock is taken: who writes it may be a reader of the
- * tensor, which waits for the lock. pipe[i]: gets an open named pipe, which is read by its number,
- * as what was written is lost otherwise; -1: none. */
+/* Waits for the first byte of each pipe before the lock is taken, because the program that writes
+ * it may read the tensor and wait for the lock. pipe[i] gets the descriptor of an opened named
+ * pipe, or -1. It stays open, or written bytes would be lost. */
 static int wait_for_input(const struct ts_append_conf *conf, int pipe[], struct ts_err *err)
 {
     for (uint32_t i = 0; i < conf->n_paths; i++) {
@@ -532,8 +540,8 @@ static int wait_for_input(const struct ts_append_conf *conf, int pipe[], struct 
     return ts_stop_check(conf->build->stop, err);
 }
 
-/* Merges the segments that are there if they have become many bytes. The append goes on if that
- * fails, unless it was stopped. */
+/* Compacts the tensor before the append if the later segments have many bytes (compact_at). If that
+ * fails, the append goes on, unless the user stopped it. */
 static int compact_first(const struct ts_append_conf *conf, struct ts_append_report *ret,
                          struct ts_err *err)
 {
@@ -578,7 +586,7 @@ static int append(const struct ts_append_conf *conf, const struct input *in,
         rc = build_segment(&a, conf, in, build, err);
     if (rc == 0)
         rc = ts_append_take(&a, a.old->n, 0, err);
-    if (rc == 0 && a.unique) { /* a merge finds a cell of two segments */
+    if (rc == 0 && a.unique) { /* merging finds a cell that is in two segments */
         a.entry[a.old->n].duplicates = TS_REPEATED_ERROR;
         rc = check_unique(&a, conf, &hash, err);
     }
@@ -631,7 +639,8 @@ int ts_append_source(const struct ts_append_conf *conf, uint32_t order,
     const struct input in = { .order = order, .source = source };
     const int rc = append(conf, &in, build, ret, err);
     if (rc < 0)
-        source->stop(source->self); /* a program that pushes waits for a start */
+        /* stop also ends the wait of a program that gives nonzeros before the start */
+        source->stop(source->self);
     return rc;
 }
 

@@ -26,39 +26,44 @@ struct ts_append_conf {
     /* How the input files are read and packed. Not used: out, force, duplicates, map, n_dims, after
      * and like, which follow from the tensor. */
     const struct ts_build_options *build;
-    uint64_t said; /* bits of enum ts_kept_id: options that the user gave; the tensor sets others */
-    struct ts_table_plan *plan; /* the options that the user gave; the tensor's are added */
-    const char *const *paths;   /* input files, as for ts_build_paths */
+    /* options that the user gave, as bits of enum ts_kept_id; the tensor sets the others */
+    uint64_t said;
+    /* the user's options for tables, to which those kept in the tensor are added */
+    struct ts_table_plan *plan;
+    const char *const *paths; /* input files, as for ts_build_paths */
     uint32_t n_paths;
-    int repeat; /* nonzeros may be those of another segment */
-    /* Segments are merged before the append if those after the first have more than this share of
-     * its bytes. 0: never. */
+    int repeat; /* 1: allows the same nonzeros as in an earlier segment */
+    /* The segments are merged before the append if those after the first have more bytes than the
+     * first times this number. 0: never. */
     double compact_at;
-    uint64_t time; /* seconds since 1970 */
+    uint64_t time; /* time of the append, in seconds since 1970 */
 };
 
 struct ts_append_report {
-    uint32_t n_segments;            /* after the change; of a merge: number merged, 0: none */
+    /* segments after the change; for a merge: segments merged, 0: none */
+    uint32_t n_segments;
     struct ts_disk_segment segment; /* the segment that was appended, or taken back */
-    int outside;                    /* of ts_append_merge, 1: made in a temporary directory */
-    int remade; /* of ts_append_compact, 1: the merged tensor was damaged, and is made again */
-    uint32_t compacted; /* of ts_append_paths: segments merged before the append; 0: none */
-    uint64_t dropped;   /* of ts_append_drop: number of nonzeros that were dropped */
+    /* for ts_append_merge, 1: the merged tensor is in a temporary directory */
+    int outside;
+    int remade; /* for ts_append_compact, 1: the merged tensor was damaged, and was made again */
+    uint32_t compacted; /* for ts_append_paths: segments merged before the append; 0: none */
+    uint64_t dropped;   /* for ts_append_drop: number of nonzeros that were dropped */
     struct ts_err warn; /* code 0, or a failure after the new tensor had its final name */
 };
 
 int ts_append_paths(const struct ts_append_conf *conf, struct ts_build_report *build,
                     struct ts_append_report *ret, struct ts_err *err);
-/* The same from a source of `order` modes instead of files; plan may be NULL. Its values, zeros and
- * weights must be those of the tensor, as build->value_bytes, zeros and weights say. Labels of
- * build->map are those of the whole mode: they begin with those of the tensor. On failure the
- * source is stopped, as in ts_build_source. */
+/* Like ts_append_paths, with nonzeros from a source of `order` modes instead of files; plan may be
+ * NULL. Its values, zeros and weights must be those of the tensor, as build->value_bytes, zeros and
+ * weights say. Labels of build->map are those of the whole mode: they begin with those of the
+ * tensor. On failure the source is stopped, as in ts_build_source. */
 struct ts_source;
 int ts_append_source(const struct ts_append_conf *conf, uint32_t order,
                      const struct ts_source *source, struct ts_build_report *build,
                      struct ts_append_report *ret, struct ts_err *err);
-/* o: stop and note are used. This, an append and a drop wait for a reader that merges, without
- * o->stop at most a second. */
+/* Takes back the last segment. Of o it uses stop and note. ts_append_undo, an append and a drop
+ * wait for a process that merges the segments to read them. Without o->stop they wait at most a
+ * second. */
 int ts_append_undo(const char *path, const struct ts_build_options *o, struct ts_append_report *ret,
                    struct ts_err *err);
 
@@ -82,7 +87,7 @@ struct ts_append_cut {
 };
 
 /* Drops the nonzeros of the slices that any of the n cuts selects, and merges the segments. Sizes
- * and labels stay. If the selected slices have no nonzeros, nothing is changed. */
+ * and labels of modes stay. If the selected slices have no nonzeros, nothing is changed. */
 int ts_append_drop(const char *path, const struct ts_append_cut *cut, uint32_t n,
                    const struct ts_build_options *o, struct ts_append_report *ret,
                    struct ts_err *err);

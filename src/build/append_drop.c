@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Makes a tensor without the slices before or after one of a mode, in the place of the old one. */
+/* Replaces a tensor by one without the nonzeros of some first or last slices of a mode
+ * (ts_append_drop). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@ struct stay {
     uint64_t first, end;
 };
 
-/* Whether a mode is one of times, whose labels are in the order of text. */
+/* Whether the fields of a mode were times. Then its labels ascend as text. */
 static int is_time(const struct ts_tensor *t, uint32_t mode, struct ts_err *err)
 {
     struct ts_kept kept;
@@ -28,7 +29,8 @@ static int is_time(const struct ts_tensor *t, uint32_t mode, struct ts_err *err)
     return rc;
 }
 
-/* How many slices come before the one that a cut names; with `after`, that one included. */
+/* Sets *ret to the number of slices before the one whose index a cut gives; with cut->after,
+ * including that one. */
 static int count_numbers(const struct ts_tensor *t, const struct ts_append_cut *cut, uint64_t *ret,
                          struct ts_err *err)
 {
@@ -46,8 +48,9 @@ static int count_numbers(const struct ts_tensor *t, const struct ts_append_cut *
     return 0;
 }
 
-/* The same in a mode with labels. A time need not be a label: 2024-01 comes before 2024-01-01, and
- * after it comes what does not begin with it. */
+/* Like count_numbers, for a mode with labels. The cut may give the beginning of a time, such as
+ * 2024-01. Its first slice is then the first label that begins so or is later. With cut->after, all
+ * labels that begin so are included. */
 static int count_labels(const struct ts_tensor *t, const struct ts_append_cut *cut, int time,
                         uint64_t *ret, struct ts_err *err)
 {
@@ -96,7 +99,7 @@ static int make_cut(const struct ts_tensor *t, const struct ts_append_cut *cut, 
                    cut->mode + 1);
 }
 
-/* Sets *changes if something may go. */
+/* Sets *pick to the slices that no cut selects. Sets *changes to 1 if a cut selects some slice. */
 static int make_pick(const struct ts_tensor *t, const struct ts_append_cut *cut, uint32_t n,
                      struct ts_pick *pick, int *changes, struct ts_err *err)
 {
@@ -116,7 +119,7 @@ static int make_pick(const struct ts_tensor *t, const struct ts_append_cut *cut,
     return rc;
 }
 
-/* Builds the rest in the new directory. *left: its nonzeros. */
+/* Builds the tensor of the picked nonzeros in the new directory. *left: their number. */
 static int build_rest(const struct ts_append *a, const struct ts_tensor *t,
                       const struct ts_pick *pick, const struct ts_build_options *place,
                       uint64_t *left, struct ts_err *err)

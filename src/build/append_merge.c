@@ -18,8 +18,9 @@
 #include "build/append_steps.h"
 #include "format/tensor_sums.h"
 
-#define WAIT_NS    50000000L /* between two attempts to lock a tensor */
-#define WAIT_LOOKS 20        /* after this many attempts, a second, a note says why it waits */
+#define WAIT_NS 50000000L /* nanoseconds between two attempts to lock a tensor */
+/* after this many attempts (a second), a note tells the user what it waits for */
+#define WAIT_LOOKS 20
 
 /* Threads of one process merge one after another, so that each finds the tensor that an earlier one
  * merged. */
@@ -27,7 +28,7 @@ static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 
 /* ------------------------------------------------------------------ the build */
 
-/* Whether no segment may have a cell of another one. */
+/* Whether the tensor was built so that no two segments have the same cell. */
 static int is_unique(const struct ts_segments *s)
 {
     for (uint32_t i = 1; i < s->n; i++)
@@ -36,7 +37,8 @@ static int is_unique(const struct ts_segments *s)
     return 1;
 }
 
-/* It is no less than that of the largest shard, and the default if each mode has one shard. */
+/* The result is at least the size of the largest shard. It is the default if each mode has one
+ * shard, because that shard does not show the limit. */
 uint64_t ts_append_shard_bytes(const struct ts_tensor *t)
 {
     uint64_t bytes = TS_BUILD_MIN_SHARD;
@@ -117,7 +119,7 @@ static int is_whole_at(const char *path, struct ts_err *err)
 }
 
 struct holder {
-    char next[32]; /* the segment that an append makes */
+    char next[32]; /* name of the segment that an append would make */
     int merges, other;
 };
 
@@ -132,9 +134,10 @@ static int note_name(void *ctx, int dir, const char *name)
     return 0;
 }
 
-/* Whether a writer has to wait for who holds the place: a reader that merges, which makes `merged`
- * before all else. A compaction or drop makes the segment 1, and an append the one after the last.
- * Who has made nothing yet may become either, for a second. */
+/* Whether the process that holds the lock only merges the segments to read them, so that a writer
+ * should wait for it. The names in its new directory tell: a merge makes `merged` first, a
+ * compaction or drop segment 1, an append the next segment. Without any name yet, it may still
+ * become a merge for a second. */
 static int is_reader(const struct ts_append *a, const char *path, int looks)
 {
     struct holder h = { .merges = 0 };
@@ -146,11 +149,12 @@ static int is_reader(const struct ts_append *a, const char *path, int looks)
     if (fd >= 0) {
         (void)ts_atomic_walk(fd, note_name, &h);
         h.other = 0;
-        (void)ts_atomic_walk(fd, note_name, &h); /* by now it is known whether it merges */
+        (void)ts_atomic_walk(fd, note_name, &h); /* a second walk, now that h.merges is known */
         close(fd);
     }
     free(partial);
-    if (ts_atomic_dir_replaced(path)) /* it has what it made in place, and removes the old files */
+    /* its result is in place already, and it is removing the old files */
+    if (ts_atomic_dir_replaced(path))
         return 1;
     return !h.other && (h.merges || looks < WAIT_LOOKS);
 }
@@ -169,7 +173,8 @@ int ts_append_turn(struct ts_append *a, const char *path, enum ts_append_turn tu
         rc = ts_append_begin(a, path, &why);
         if (rc == 0)
             return turn == TS_TURN_TO_MERGE && is_whole(a->old);
-        if (rc != TS_EBUSY || why.sys != EBUSY || /* only another writer ends some day */
+        /* waits only for a lock of another process, which will be released */
+        if (rc != TS_EBUSY || why.sys != EBUSY ||
             (turn == TS_TURN_TO_WRITE &&
              (!is_reader(a, path, looks) || (o->stop == NULL && looks == WAIT_LOOKS)))) {
             if (err != NULL)
@@ -189,8 +194,9 @@ int ts_append_turn(struct ts_append *a, const char *path, enum ts_append_turn tu
 
 /* ------------------------------------------------------------------ merge */
 
-/* Merges beside the segments. Sets *begun if the tensor was locked, or the failure has nothing to
- * do with the lock: a merge into a temporary directory would then fail, too. */
+/* Makes the merged tensor in the tensor's directory, beside the segments. Sets *begun to 1 if the
+ * tensor was locked, or if the failure has nothing to do with the lock. Then a merge into a
+ * temporary directory would fail, too. */
 static int merge_beside(const char *path, const struct ts_build_options *o,
                         struct ts_append_report *ret, int *begun, struct ts_err *err)
 {
@@ -212,7 +218,7 @@ static int merge_beside(const char *path, const struct ts_build_options *o,
     return rc < 0 ? rc : 0;
 }
 
-/* Merges into a temporary directory, which is removed when *outside is closed. */
+/* Makes the merged tensor in a temporary directory, which is removed when *outside is closed. */
 static int merge_outside(const char *path, const struct ts_build_options *o,
                          struct ts_append_report *ret, struct ts_tensor **outside,
                          struct ts_err *err)
@@ -363,7 +369,7 @@ int ts_append_compact(const char *path, const struct ts_build_options *o,
     ts_segments_close(s);
     if (rc == 0)
         rc = ts_append_turn(&a, path, TS_TURN_TO_COMPACT, o, err);
-    if (rc == 0 && !a.old->listed) /* another process was faster */
+    if (rc == 0 && !a.old->listed) /* another process has compacted the tensor meanwhile */
         rc = 1;
     if (rc == 0 && a.old->merged && o->shard_bytes == 0) {
         taken = take_merged(&a, o, err);

@@ -14,11 +14,12 @@
 #include "format/segments.h"
 
 struct ts_append {
-    struct ts_build_dir *dir; /* holds the lock */
+    struct ts_build_dir *dir; /* the new directory, which holds the lock of the tensor */
     struct ts_segments *old;
-    struct ts_disk_segment *entry; /* entries of the old segments, and space for a new one */
-    struct ts_kept kept;           /* how the tensor was built; read only by an append */
-    int unique;                    /* no cell may be in two segments */
+    /* entries in the list of segments: the old ones, and space for a new one */
+    struct ts_disk_segment *entry;
+    struct ts_kept kept; /* how the tensor was built; read only by an append */
+    int unique;          /* 1: no cell may be in two segments */
 };
 
 /* Takes the lock of the tensor, and then opens its segments. If the lock is taken, fails with
@@ -27,30 +28,35 @@ struct ts_append {
 int ts_append_begin(struct ts_append *a, const char *path, struct ts_err *err);
 void ts_append_end(struct ts_append *a);
 
-/* Waits while another process changes the tensor, and begins. It ends by o->stop, and tells it by
- * o->note after a second. Returns 1 if there is nothing left to merge. */
+/* Waits while another process changes the tensor, and then calls ts_append_begin. The wait ends
+ * when *o->stop is set. After a second it calls o->note once. Returns 1 if there is nothing left to
+ * merge. `turn` says for what it waits: */
 enum ts_append_turn {
-    TS_TURN_TO_MERGE,   /* of a reader: until there is one tensor to read */
-    TS_TURN_TO_COMPACT, /* whatever is there by then */
-    /* for a reader that merges alone, and without o->stop for a second; another writer is an
-     * error */
+    /* for a program that wants to read: until the lock is free, or one merged tensor is there */
+    TS_TURN_TO_MERGE,
+    /* for a compaction: until the lock is free, whatever was changed meanwhile */
+    TS_TURN_TO_COMPACT,
+    /* for an append, undo or drop: waits only for a merge, and without o->stop at most a second;
+     * fails at once if the lock belongs to another kind of change */
     TS_TURN_TO_WRITE,
 };
 int ts_append_turn(struct ts_append *a, const char *path, enum ts_append_turn turn,
                    const struct ts_build_options *o, struct ts_err *err);
 
-/* Takes the first n segments over: alone, as the tensor itself. */
+/* Links the files of the first n segments into the new directory. alone 1: n is 1, and the segment
+ * becomes the tensor itself. */
 int ts_append_take(const struct ts_append *a, uint32_t n, int alone, struct ts_err *err);
 
-/* Writes the list of segments: the first n of a->entry. merged_hash: as for ts_segments_make. */
+/* Writes the list of segments, which are the first n of a->entry, to the new directory.
+ * merged_hash: as for ts_segments_make. */
 int ts_append_list(const struct ts_append *a, uint32_t n, const uint64_t *merged_hash,
                    struct ts_err *err);
 
-/* Builds the tensor of all segments as the directory `out`. o: as for ts_append_merge. */
+/* Builds one tensor of all segments in the directory `out`. o: as for ts_append_merge. */
 int ts_append_build(const struct ts_segments *all, const char *out,
                     const struct ts_build_options *o, uint64_t *hash, struct ts_err *err);
 
-/* Builds the tensor of all segments as the directory `merged` in the new directory. */
+/* Builds one tensor of all segments in the directory `merged` inside the new directory. */
 int ts_append_build_merged(const struct ts_append *a, const struct ts_segments *all,
                            const struct ts_build_options *o, uint64_t *hash, struct ts_err *err);
 

@@ -147,7 +147,7 @@ int ts_build_finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err)
     t0 = ts_clock_ns();
     r->pack_ns = t0 - t1;
     ts_build_phase_begin(b, TS_BUILD_PACKING + b->order, 0);
-    /* only the rank that writes the result checks whether to stop from here on */
+    /* from here on only the rank that writes the files checks whether to stop */
     if (rc == 0 && ts_build_ranks_writes(b))
         rc = ts_build_tell(b, "writing", "", 0, 0, err);
     if (rc == 0 && ts_build_ranks_writes(b))
@@ -178,7 +178,8 @@ int ts_build_finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err)
     return rc;
 }
 
-/* Checks at once that temporary files can be made: a build needs them only after long reading. */
+/* Checks before reading that temporary files can be made, because a build needs them only after a
+ * long time of reading. */
 static int check_tmp(const char *dir, struct ts_err *err)
 {
     int fd;

@@ -28,11 +28,12 @@
 
 enum ts_duplicates { TS_DUPLICATES_SUM = 0, TS_DUPLICATES_KEEP = 1, TS_DUPLICATES_ERROR = 2 };
 
-/* Progress of a build. Its phases: reading, merging, numbering, packing of each mode, writing. */
+/* Progress of a build. Its phases: reading nonzeros, merging those of one cell, numbering the used
+ * slices, packing the copy of each mode, writing files. */
 struct ts_build_step {
     const char *what, *unit;  /* name of the phase, unit of `done`: valid during the call */
     uint32_t phase, n_phases; /* from 1 */
-    uint32_t alike;           /* phases still to come that take about as long as this one */
+    uint32_t alike;           /* number of later phases that take about as long as this one */
     uint64_t done, total;     /* total is 0 while unknown */
     uint64_t work; /* value of ts_build_options.work at the end of the phase; 0: unknown */
 };
@@ -41,20 +42,21 @@ struct ts_comm;
 struct ts_kept;
 struct ts_tensor;
 
-/* Counts and checksum of the builds that made the input segments, which a build of these keeps. */
+/* Counts and checksum of the builds that made the segments of a tensor. A build that merges these
+ * segments keeps the sums over them. */
 struct ts_build_carried {
     uint64_t input_nnz, n_duplicates, n_zeros; /* as in the header of the index */
     struct ts_cell_sum records;                /* checksum, as in NAME.tsh/sums */
 };
 
 struct ts_build_options {
-    const char *out; /* the directory to make */
-    int force;       /* replace it when it exists */
+    const char *out; /* path of the tensor's directory, which the build makes */
+    int force;       /* 1: replaces a tensor that exists at `out` */
     uint64_t memory; /* limit for the memory of the whole build */
     const char *tmp; /* directory for temporary files; NULL: the parent directory of out */
     uint32_t threads;
 
-    /* format: options that decide the bytes of the tensor */
+    /* options that decide the bytes of the tensor */
     uint64_t shard_bytes;
     int duplicates;       /* enum ts_duplicates */
     int skip_missing;     /* 1: leaves out lines of text with a missing field; 0: fails */
@@ -64,9 +66,10 @@ struct ts_build_options {
     struct ts_transform transform; /* applied to values after they are added up */
     const char *map[TS_MAX_ORDER]; /* labels of a mode, text or gzip; NULL: none */
     int partial_map;               /* the number of labels may differ from the number of indices */
-    uint32_t min_order; /* texts with fewer modes are refused, because --map names this mode */
+    /* texts with fewer modes are refused, because --map gives labels for a mode of this number */
+    uint32_t min_order;
 
-    /* files: options for input files */
+    /* options for input files */
     uint32_t base;   /* the first index of texts that do not state it */
     int base_said;   /* 1: `base` also holds for binary files, whose indices start at 0 otherwise */
     uint32_t n_dims; /* number of sizes in dim[]; 0: the largest indices are the sizes */
@@ -78,31 +81,36 @@ struct ts_build_options {
      * indices after those of its labels. The sizes are at least its sizes. */
     const struct ts_tensor *after;
 
-    /* how tables are read; NULL: the first bytes of a file tell its kind */
+    /* how input files are read as tables; NULL: the first bytes of a file tell its kind */
     const struct ts_table_plan *table;
     /* 1: `table` was set because of the file name alone, so a binary file is read as binary */
     int table_by_name;
-    int sorted_names; /* 1: indices in the order of the names; 0: as first seen */
+    /* 1: names get indices in their sorted order; 0: in the order in which they are first seen */
+    int sorted_names;
 
-    /* What the tensor must have in common with an earlier build (format/kept.h), whose path begins
-     * the sentence of a difference; NULL: nothing */
+    /* The options of an earlier build (format/kept.h), which this build must have as well; NULL:
+     * none. `like_path` is the tensor of that build, which begins the message about a
+     * difference. */
     const struct ts_kept *like;
     const char *like_path;
     int keeps_nothing; /* 1: the tensor gets no file `options` */
-    /* Of ts_build_source: "key=text", or "key.K=text" of mode K from 1, are rows of that file, for
-     * arrays that a program made of a table. */
+    /* For ts_build_source: options of a table from which a program made its arrays, as "key=text",
+     * or "key.K=text" for mode K from 1. They are stored in the file `options`. */
     const char *const *told;
     uint32_t n_told;
 
-    /* called by the thread that called the build, a few times per second; may be NULL */
+    /* reports progress: called by the thread that called the build, a few times per second; may be
+     * NULL */
     void (*progress)(void *arg, const struct ts_build_step *step);
     void *progress_arg;
     /* The work done in the current phase, which grows from 0 to ts_build_step.work. Threads add to
      * it during the phase. May be NULL. */
     _Atomic uint64_t *work;
-    const volatile sig_atomic_t *stop; /* may be NULL */
+    /* the build ends with TS_ESTOP when it is set; may be NULL */
+    const volatile sig_atomic_t *stop;
 
-    const char *place;  /* setting that names the result, as in struct ts_room */
+    /* name of the setting that names the result, for messages, as in struct ts_room */
+    const char *place;
     int no_space_check; /* 1: the build starts however little space is free */
     uint64_t expect;    /* number of nonzeros of ts_build_source, without zeros; 0: not known */
     /* called with a warning during the build; may be NULL */
@@ -114,11 +122,14 @@ struct ts_build_options {
      * and `out`. */
     struct ts_comm *comm;
 
-    /* The fraction of the text that a trial reads (text_input.h). A trial does all steps with it.
-     * It removes its files at the end instead of putting them in place. 0: a real build. */
+    /* The fraction of the text that a trial build reads (text_input.h). A trial does all steps with
+     * that part of the nonzeros, and removes its files at the end instead of putting them in place.
+     * 0: a real build. */
     double trial;
 
-    uint64_t area_words; /* size of a sort area in words, for tests and trials; 0: from `memory` */
+    /* words of an area of memory in which records are sorted, for tests and trials; 0: from
+     * `memory` */
+    uint64_t area_words;
 };
 
 #define TS_BUILD_NOTES 8u
@@ -128,27 +139,31 @@ enum ts_need_when { TS_NEED_BEFORE, TS_NEED_READ, TS_NEED_MERGED };
 struct ts_build_report {
     uint64_t nnz, input_nnz, n_duplicates, n_zeros;
     uint64_t n_rounded;    /* number of values rounded to 0, when they were read or added up */
-    struct ts_err rounded; /* code 0, or the message about these values */
+    struct ts_err rounded; /* message about the values rounded to 0; code 0: there are none */
     uint64_t n_missing;    /* lines left out because a field of them is missing */
     uint32_t order;
     uint64_t dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
     uint64_t n_runs; /* number of sorted runs in the temporary file */
     uint64_t read_ns, merge_ns, pack_ns, sync_ns;
-    /* Time in which this rank exchanged data with others or waited for them, as part of the times
-     * above. */
+    /* Time in which this rank exchanged data with other ranks or waited for them, as part of the
+     * times above. */
     uint64_t exchange_ns;
-    uint64_t text_bytes;               /* bytes of the files read, as stored on disk */
-    uint32_t base;                     /* first index of the input */
-    int binary;                        /* 1: the input is binary files */
-    uint32_t read_words, packed_words; /* words of a record, when read and when sorted for a mode */
-    uint64_t n_names[TS_MAX_ORDER];    /* number of names of each mode of names */
-    uint64_t name_generations;         /* number of dictionaries of names; 0: no names */
-    uint32_t n_numbered;               /* number of modes too large for a bitmap */
+    uint64_t text_bytes; /* bytes of the files read, as stored on disk */
+    uint32_t base;       /* first index of the input */
+    int binary;          /* 1: the input is binary files */
+    /* words of a record (a nonzero as bits) when it is read, and when it is sorted for a mode */
+    uint32_t read_words, packed_words;
+    uint64_t n_names[TS_MAX_ORDER]; /* number of names of each mode of names */
+    /* how many times dictionaries of names were begun, because their memory was full; 0: no
+     * names */
+    uint64_t name_generations;
+    /* number of modes whose used slices were numbered by a sort, not by a bitmap */
+    uint32_t n_numbered;
     uint64_t shards_bytes[TS_MAX_ORDER], rows_bytes[TS_MAX_ORDER], labels_bytes[TS_MAX_ORDER];
     uint64_t index_bytes, options_bytes;
-    /* disk and memory that the build needs, as known at each enum ts_need_when */
+    /* disk space and memory that the build needs, as known at each enum ts_need_when */
     struct ts_need need[3];
-    /* code 0, or messages of ts_room_check and ts_room_may_lack before reading */
+    /* messages of ts_room_check and ts_room_may_lack before reading; code 0: no message */
     struct ts_err refused, may_lack;
     uint32_t n_notes; /* number of notes about probable mistakes of the user */
     char note[TS_BUILD_NOTES][320];
@@ -160,8 +175,8 @@ struct ts_build_report {
 #define TS_BUILD_MAX_SHARD  (UINT64_C(256) << 20)
 #define TS_BUILD_SHARD      (UINT64_C(4) << 20) /* default of shard_bytes */
 
-/* Builds from files: text, tables or binary files. The first bytes of the first file decide which.
- * A path "-" is standard input. */
+/* Builds a tensor from files: text, tables or binary files. The first bytes of the first file
+ * decide which. A path "-" is standard input. */
 int ts_build_paths(const struct ts_build_options *o, const char *const paths[], uint32_t n_paths,
                    struct ts_build_report *ret, struct ts_err *err);
 
@@ -185,9 +200,9 @@ struct ts_pick;
 int ts_build_tensor(const struct ts_build_options *o, const struct ts_tensor *t,
                     const struct ts_pick *pick, struct ts_build_report *ret, struct ts_err *err);
 
-/* Builds one tensor of all segments. Values of one cell are added. o->value_bytes, zeros and
- * weights should be those of the segments. The tensor gets the sizes, names, labels and first index
- * of the last segment. */
+/* Builds one tensor of all segments of a tensor. Values of one cell are added. o->value_bytes,
+ * zeros and weights should be those of the segments. The new tensor gets the sizes, names, labels
+ * and first index of the last segment. */
 struct ts_segments;
 int ts_build_segments(const struct ts_build_options *o, const struct ts_segments *list,
                       struct ts_build_report *ret, struct ts_err *err);

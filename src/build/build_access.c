@@ -20,15 +20,16 @@
 
 #define ACCESS_ACL  "system.posix_acl_access"
 #define DEFAULT_ACL "system.posix_acl_default"
-#define ACL_HEAD    4 /* bytes before the entries: the version */
-#define ACL_ENTRY   8 /* bytes of an entry: tag and rights of 2 each, and a number */
+#define ACL_HEAD    4 /* bytes of the version, which comes before the entries */
+/* bytes of an entry: 2 of its tag, 2 of the rights, 4 of a user's or group's number */
+#define ACL_ENTRY 8
 
 enum acl_tag {
     ACL_OF_OWNER = 0x01,
     ACL_OF_USER = 0x02,
     ACL_OF_GROUP = 0x04,
     ACL_OF_NAMED_GROUP = 0x08,
-    ACL_OF_ALL_NAMED = 0x10, /* the mask: the most that users and groups have */
+    ACL_OF_ALL_NAMED = 0x10, /* the mask: the most rights that named users and all groups have */
     ACL_OF_OTHERS = 0x20,
 };
 
@@ -43,7 +44,8 @@ static unsigned number_at(const struct ts_build_acl *acl, int at)
     return acl->byte[at] + 256u * acl->byte[at + 1];
 }
 
-/* The mode of a file that cannot have the ACL: nobody has more rights by it. */
+/* Returns the mode of a file on which the ACL cannot be set. Nobody gets more rights by it than by
+ * the ACL. */
 static mode_t mode_without(const struct ts_build_acl *acl, mode_t mode)
 {
     unsigned group = mode >> 3 & 7, named = 7, mask = 7;
@@ -60,11 +62,12 @@ static mode_t mode_without(const struct ts_build_acl *acl, mode_t mode)
         if (tag == ACL_OF_ALL_NAMED)
             mask = rights;
     }
-    named &= mask; /* whoever was named may now be of the group, or one of the others */
+    /* without the ACL, a user it names may have the rights of the group or of others */
+    named &= mask;
     return (mode & ~(mode_t)(S_IRWXG | S_IRWXO)) | (group & named) << 3 | (mode & 7 & named);
 }
 
-/* The group of the file is another one, which has only the rights of others. */
+/* For a file whose group could not be given: its own group gets no more rights than others have. */
 static void close_group(struct ts_build_acl *acl, mode_t *mode)
 {
     const unsigned others = *mode & 7;
@@ -75,7 +78,8 @@ static void close_group(struct ts_build_acl *acl, mode_t *mode)
             acl->byte[at + 2] &= (unsigned char)others;
 }
 
-/* Returns whether the file has this ACL now. *changed: it had another one. */
+/* Sets the ACL of a file. Returns whether the file has it now. Sets *changed to 1 if the file had
+ * another ACL. */
 static int set_acl(int fd, const char *kind, const struct ts_build_acl *acl, int *changed)
 {
     struct ts_build_acl is;
@@ -85,7 +89,7 @@ static int set_acl(int fd, const char *kind, const struct ts_build_acl *acl, int
     *changed = 1;
     if (acl->n > 0 && fsetxattr(fd, kind, acl->byte, (size_t)acl->n, 0) == 0)
         return 1;
-    (void)fremovexattr(fd, kind); /* that of the directory in which the file was made */
+    (void)fremovexattr(fd, kind); /* removes the ACL that the file got from its directory */
     return acl->n == 0;
 }
 
@@ -113,8 +117,9 @@ int ts_build_access_of(int dir, const char *path, struct ts_build_access *ret, s
     return rc;
 }
 
-/* Returns whether anything changed. A change of the owner may clear bits of the mode, so the mode
- * comes last. new_acl: of a directory, the one that files in it get. */
+/* Gives a file or directory an owner, group, mode and ACL. Returns whether anything changed. The
+ * mode comes last, because a change of the owner may clear bits of it. new_acl: for a directory,
+ * the ACL that new files in it get. */
 static int give(int fd, const struct stat *st, uid_t uid, gid_t gid, mode_t mode,
                 const struct ts_build_acl *acl, const struct ts_build_acl *new_acl)
 {
@@ -147,7 +152,7 @@ struct giving {
     const struct ts_build_access *a;
     const char *path;
     struct ts_err *err;
-    int rc, inside; /* inside 1: gives to a directory inside the tensor's */
+    int rc, inside; /* inside 1: the directory is inside that of the tensor */
 };
 
 static int give_dir(const struct giving *g, int fd, int inside);

@@ -18,18 +18,20 @@
 #include "base/err.h"
 
 #define TS_BUILD_ACL_BYTES \
-    4096 /* with 511 entries; a longer one counts as one that cannot be set */
+    4096 /* bytes of an ACL with 511 entries; a longer ACL counts as one that cannot be set */
 
 struct ts_build_acl {
-    int n; /* bytes; 0: none, -1: cannot be read */
+    int n; /* bytes of the ACL; 0: there is none; -1: it cannot be read */
     unsigned char byte[TS_BUILD_ACL_BYTES];
 };
 
 struct ts_build_access {
     uid_t uid, file_uid;
     gid_t gid, file_gid;
-    mode_t dir_mode, file_mode;                     /* without the kind of file */
-    struct ts_build_acl dir_acl, new_acl, file_acl; /* new_acl: of files that are made later */
+    /* modes of the directory and of its files, without the bits for the type of file */
+    mode_t dir_mode, file_mode;
+    /* new_acl: the ACL that files made later in the directory get */
+    struct ts_build_acl dir_acl, new_acl, file_acl;
 };
 
 /* Reads the owner, group and mode of a tensor from its open directory `dir` and the index in it. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The list of files of a tensor, for the directory that appears as a whole or not at all
- * (base/files/atomic_out.h). */
+/* Makes the directory of a tensor, which appears as a whole or not at all
+ * (base/files/atomic_out.h). Says which files in it belong to a tensor, so that no other file is
+ * removed. */
 #include "build/build_dir.h"
 
 #include <fcntl.h>
@@ -20,9 +21,10 @@
 #include "format/part.h"
 
 struct ts_build_dir {
-    struct ts_atomic_dir *dir; /* NULL: another rank's, and this is its path */
+    /* NULL: another rank has made the directory, and `path` is its path */
+    struct ts_atomic_dir *dir;
     char *path;
-    int like; /* 1: it gets the access of the tensor whose place it takes */
+    int like; /* 1: at the commit, its files get the owner, group and mode in `access` */
     struct ts_build_access access;
 };
 
@@ -53,16 +55,16 @@ static int is_file(int dir, const char *name)
     return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
 }
 
-/* A file that was removed while it is read has such a name on NFS, until its last reader closes
- * it. */
+/* Whether a name is one that NFS gives a file that is removed while a program reads it. The file
+ * goes when its last reader closes it. */
 static int is_nfs_rest(const char *name)
 {
     return strncmp(name, ".nfs", 4) == 0 && strlen(name) >= 16 &&
            strspn(name + 4, "0123456789abcdef") == strlen(name + 4);
 }
 
-/* The files of a complete tensor are known by their first bytes. Shard files have none of their
- * own; they are known by the index beside them. */
+/* Returns whether a file belongs to a tensor. With `whole` (a complete tensor), its first bytes
+ * must say so. Files of shards have no such bytes, so the index in the directory must. */
 static enum ts_atomic_kind kind_of_file(int dir, const char *name, int whole)
 {
     const char *magic = NULL;
@@ -101,19 +103,21 @@ struct inside {
     char *foreign;
 };
 
-/* Stops at a name that is not ours. */
+/* Returns 1, which ends the walk over a directory, at a name that is not one of a tensor's files.
+ * Copies that name to in->foreign. */
 static int is_foreign_file(void *ctx, int dir, const char *name)
 {
     const struct inside *in = ctx;
     if (!in->whole && strcmp(name, TS_ATOMIC_LOCK) == 0)
-        return 0; /* of a build that was killed */
+        return 0; /* left by a build that was killed */
     if (kind_of_file(dir, name, 0) == TS_ATOMIC_OURS)
         return 0;
     snprintf(in->foreign, 256, "%s", name);
     return 1;
 }
 
-/* A segment or the tensor of all, or, of a directory that is not complete, the build of one. */
+/* Whether a name is that of a segment's directory or of the merged tensor's. If the tensor is not
+ * complete (whole 0), also that of a directory in which one of them is being built. */
 static int is_segment(const char *name, int whole)
 {
     unsigned number;
@@ -125,15 +129,17 @@ static int is_segment(const char *name, int whole)
     return name[end] == '\0' || (!whole && strcmp(name + end, TS_BUILDING_SUFFIX) == 0);
 }
 
-/* The files of a segment are known by their names, so that a damaged one may go as well: the index
- * beside the directory says what it is. foreign: gets the first name that is not ours. */
+/* Returns whether a directory is a segment of the tensor. The names of its files decide, not their
+ * bytes, so that a damaged segment can be removed. foreign: gets the first name that is not one of
+ * a tensor's files. */
 static enum ts_atomic_kind kind_of_segment(int dir, const char *name, int whole, char foreign[256])
 {
     struct inside in = { whole, foreign };
     struct stat st;
     int fd, ours;
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
-        return TS_ATOMIC_OURS; /* the link goes when the tensor is replaced, not what it leads to */
+        /* if the tensor is replaced, the link is removed, not the directory it points to */
+        return TS_ATOMIC_OURS;
     if (whole && !begins(dir, TS_INDEX_NAME, TS_INDEX_MAGIC))
         return TS_ATOMIC_FOREIGN;
     fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

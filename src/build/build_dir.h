@@ -26,8 +26,8 @@ int ts_build_dir_open(const char *path, int force, struct ts_build_dir **ret, st
  * early for the later ones. */
 int ts_build_dir_check(const char *path, int force, struct ts_err *err);
 
-/* Fails with TS_EBUSY if the open directory of a tensor, or a segment in it, has a file that is not
- * one of a tensor, and names it. */
+/* Fails with TS_EBUSY if the open directory of a tensor, or a segment in it, has a file that does
+ * not belong to a tensor. The message names that file. */
 int ts_build_dir_look(int dir, const char *path, struct ts_err *err);
 
 /* Opens the same directory on a rank other than the one that made it, by its path. Only files in it
@@ -41,7 +41,7 @@ void ts_build_dir_close(struct ts_build_dir *d);
  * memory. */
 char *ts_build_dir_file(const struct ts_build_dir *d, const char *fmt, unsigned number);
 
-/* path of the directory during the build */
+/* Returns the path of the directory during the build. */
 const char *ts_build_dir_path(const struct ts_build_dir *d);
 
 /* Writes a file of `bytes` bytes. */

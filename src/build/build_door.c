@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ways into a build: text and binary files, the generator, a program, a tensor. Each makes the
- * source and says what is known of it before it is read. */
+/* Begins a build for each kind of input: text and binary files, the generator, a program, a tensor.
+ * For each it makes the source of the nonzeros, and says what is known of them before reading. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static uint64_t unpack_bytes(const struct ts_build_options *o, const char *const
     return need < o->memory / 4 ? need : o->memory / 4;
 }
 
-/* Options that name modes, against the input. */
+/* Checks that options which name modes fit the order of the input. */
 static int check_order(const struct ts_build *b, const char *name, struct ts_err *err)
 {
     const struct ts_build_options *o = b->o;
@@ -49,7 +49,7 @@ static int check_order(const struct ts_build *b, const char *name, struct ts_err
     return 0;
 }
 
-/* Whether the ranks together have read of each file what its header says. */
+/* Checks that all ranks together have read as many nonzeros of each file as its header says. */
 static int check_counts(struct ts_build *b, struct ts_text_source *s, int rc, uint32_t n_paths,
                         const struct ts_source *source, struct ts_err *err)
 {
@@ -189,8 +189,8 @@ static int build_binary(struct ts_build *b, const char *const paths[], uint32_t 
     return rc;
 }
 
-/* The first bytes of the first file tell the kind of all. It stays open, as a pipe cannot be opened
- * twice. */
+/* Builds from files, whose kind the first bytes of the first file tell. That file stays open for
+ * reading, because a pipe cannot be opened twice. */
 static int build_from(struct ts_build *b, const char *const paths[], uint32_t n_paths,
                       uint64_t start, struct ts_err *err)
 {
@@ -222,12 +222,12 @@ static int build_from(struct ts_build *b, const char *const paths[], uint32_t n_
                         : build_text(b, paths, n_paths, first, start, err);
 }
 
-/* Several processes each read their part of a file. */
+/* Fails if the path is not a regular file, because several processes each read a part of it. */
 static int check_regular(const char *path, struct ts_err *err)
 {
     struct stat st;
     if (strcmp(path, "-") != 0 && (stat(path, &st) < 0 || S_ISREG(st.st_mode)))
-        return 0; /* one that is not there is refused when it is opened */
+        return 0; /* a file that does not exist is refused when it is opened */
     return ts_fail(
         err, TS_EARG,
         "%s: several processes read parts of files, and this is none: put it into one, or "
@@ -317,7 +317,8 @@ int ts_build_source(const struct ts_build_options *o, uint32_t order,
     if (rc == 0)
         rc = ts_build_read(&b, source, err);
     if (rc < 0)
-        source->stop(source->self); /* a program that pushes waits for a start */
+        /* stop also ends the wait of a program that gives nonzeros before the start */
+        source->stop(source->self);
     for (uint32_t m = 0; m < b.order && rc == 0; m++)
         b.dim[m] = o->n_dims > 0 ? o->dim[m] : b.collect.max[m] + 1;
     if (rc == 0 && o->after != NULL)
@@ -327,7 +328,7 @@ int ts_build_source(const struct ts_build_options *o, uint32_t order,
     return ts_build_fini(&b, rc, err);
 }
 
-/* Modes that stay, in their order. */
+/* Sets the modes of the new tensor to those of t that `pick` does not leave out, in their order. */
 static int take_modes(struct ts_build *b, const struct ts_tensor *t, const struct ts_pick *pick,
                       struct ts_err *err)
 {
@@ -352,7 +353,8 @@ static int take_modes(struct ts_build *b, const struct ts_tensor *t, const struc
                          b->o->out, b->order, ts_num_plural(b->order), t->order, TS_MIN_ORDER);
 }
 
-/* Reading takes an eighth of the memory besides; with fewer threads where that does not suffice. */
+/* Opens the tensor as a source. It gets an eighth of the memory, and fewer threads if their buffers
+ * do not fit in that. */
 static int open_tensor(struct ts_build *b, const struct ts_pick *pick,
                        struct ts_tensor_source **ret, struct ts_err *err)
 {
@@ -373,7 +375,8 @@ static int open_tensor(struct ts_build *b, const struct ts_pick *pick,
     return ts_tensor_source_new(&conf, ret, err);
 }
 
-/* Adds up what the segments hold. Their indices must fit each other. *last is the last one. */
+/* Adds up the nonzeros and counts of all segments. Checks that an index means the same slice in
+ * each. *last: the last segment. *has_sums: whether all have checksums. */
 static int look_at_segments(const struct ts_segments *s, struct ts_build_carried *sum,
                             uint64_t *nnz, int *has_sums, struct ts_tensor **last,
                             struct ts_err *err)

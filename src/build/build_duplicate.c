@@ -56,7 +56,8 @@ static int can_read_again(const char *const paths[], uint32_t n_paths)
 
 /* ------------------------------------------------------------------ the searched cell as text */
 
-/* Reads the name of the cell's index, in each mode of names, from the labels that were written. */
+/* Reads the name of the cell's index in each mode of names from the labels that the build has
+ * written. */
 static int take_names(struct search *s, struct ts_err *err)
 {
     const struct ts_build *b = s->b;
@@ -73,7 +74,7 @@ static int take_names(struct search *s, struct ts_err *err)
     return rc;
 }
 
-/* Writes the index, name or time of the cell in mode m, for a message. */
+/* Writes the name, time or index of the searched cell in mode m, for a message. */
 static void say_index(const struct search *s, uint32_t m, char ret[48])
 {
     const struct ts_build *b = s->b;
@@ -104,7 +105,7 @@ static void say_cell(const struct search *s, char cell[CELL_CHARS])
 
 /* ------------------------------------------------------------------ search in text files */
 
-/* Whether nonzero i of the batch, which was parsed from the line at p, is at the cell. */
+/* Whether nonzero i of the batch, which was parsed from the line at p, is in the searched cell. */
 static int is_at_cell(const struct search *s, uint64_t i, const char *p)
 {
     const uint32_t order = s->b->order;
@@ -121,7 +122,8 @@ static int is_at_cell(const struct search *s, uint64_t i, const char *p)
     return 1;
 }
 
-/* Searches one line for the cell. A nonzero and its mirrored copy are on one line. */
+/* Searches one line for nonzeros of the cell. In a symmetric matrix, a line also stands for its
+ * mirror image. */
 static void search_line(struct search *s, const char *p, size_t bytes)
 {
     uint64_t line;
@@ -206,7 +208,8 @@ int ts_build_name_duplicate(const struct ts_build *b, const struct ts_text_kind 
     char cell[CELL_CHARS];
     int rc;
     if (b->table != NULL)
-        ts_table_names(b->table, NULL); /* no dictionary: text is compared with text */
+        /* without dictionaries, names stay text and are compared as text */
+        ts_table_names(b->table, NULL);
     rc = take_names(&s, NULL);
     if (rc == 0)
         say_cell(&s, cell);

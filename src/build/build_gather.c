@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_gather.c - gathers the nonzeros of a source, which come in any order, and sorts them in the
- * order of the modes. Each full area is sorted. If one area does not hold all nonzeros, the sorted
- * areas become runs in a file. Nonzeros of one cell are merged. */
+/* build_gather.c - gathers the nonzeros of a source, which come in any order, and sorts them by
+ * their indices in mode 1, then mode 2, and so on. Each full area (memory for records) is sorted.
+ * If one area does not hold all nonzeros, the sorted areas become runs in a file. Nonzeros of one
+ * cell are merged. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 #include "build/build_steps.h"
 #include "build/ranks/build_ranks.h"
 
-/* Converts all collected records to one layout, as the input of the sort. */
+/* Converts all collected records to the layout that holds the largest indices. Returns them as the
+ * input of the sort. */
 static struct ts_extsort_area settle_collected(struct ts_build *b)
 {
     struct ts_collect *c = &b->collect;
@@ -87,7 +89,8 @@ static void choose_bitmaps(const struct ts_build *b, uint64_t dim[])
     }
 }
 
-/* Merges records that all fit in one area. They stay in the area in which they were sorted. */
+/* Merges the nonzeros of each cell if all records fit in one area. The result stays in the area in
+ * which they were sorted. */
 static int merge_in_memory(struct ts_build *b, struct ts_err *err)
 {
     uint64_t before[TS_RECORD_WORDS], n, n_before;
@@ -140,8 +143,8 @@ static int merge_alone(struct ts_build *b, struct ts_err *err)
     return rc;
 }
 
-/* Makes the area of the merged records the memory of the spool (the list of all merged records), if
- * it holds all records and the other area is free. Returns whether it did so. */
+/* Lets the spool (the list of all merged records) keep the area that holds them, if all are in it
+ * and the other area is free. Returns whether it does. */
 static int stays(struct ts_build *b, uint64_t *rec, uint64_t kept)
 {
     const uint32_t words = b->collect.layout.words, area = b->area[1] == rec;
@@ -158,8 +161,8 @@ static int stays(struct ts_build *b, uint64_t *rec, uint64_t kept)
     return 1;
 }
 
-/* Merges the next n sorted records, and appends the result to b->spool, the list of all merged
- * records. n 0: all records were passed. */
+/* Merges the nonzeros of each cell among the next n sorted records, and appends the result to
+ * b->spool, the list of all merged records. n 0: all records were passed. */
 static int merge_records(void *arg, uint64_t *rec, uint64_t n, struct ts_err *err)
 {
     struct ts_build *b = arg;
@@ -176,7 +179,7 @@ static int merge_records(void *arg, uint64_t *rec, uint64_t n, struct ts_err *er
     return rc;
 }
 
-/* With several ranks: sorts and merges the cells of this rank's range. */
+/* With several ranks: sorts and merges the nonzeros of the range of cells that this rank has. */
 static int merge_ranks(struct ts_build *b, struct ts_err *err)
 {
     const struct ts_record_layout *l = &b->collect.layout;

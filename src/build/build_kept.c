@@ -9,7 +9,7 @@
 #include "build/kept_text.h"
 #include "source/text/text_kind.h"
 
-/* Where the texts of the options of a build are collected. */
+/* Collects the texts of the options of a build. */
 struct keeping {
     struct ts_kept *k;
     int rc;      /* the first failure */
@@ -119,7 +119,8 @@ static void put_table(struct keeping *g, const struct ts_build *b, int done)
     }
 }
 
-/* What a program says of the table that its arrays are made of. */
+/* Stores the options in o->told, with which a program describes the table that its arrays come
+ * from. */
 static void put_told(struct keeping *g, const struct ts_build *b)
 {
     for (uint32_t i = 0; i < b->o->n_told && g->rc == 0; i++) {
@@ -138,7 +139,7 @@ static void put_told(struct keeping *g, const struct ts_build *b)
     }
 }
 
-/* Puts the names of all modes, and the sizes of modes whose fields are numbers. */
+/* Stores the names of all modes, and the sizes and labels of modes whose fields are numbers. */
 static void put_modes(struct keeping *g, const struct ts_build *b, int done)
 {
     const char *name[TS_MAX_ORDER + 1];
@@ -151,7 +152,7 @@ static void put_modes(struct keeping *g, const struct ts_build *b, int done)
         if (b->table != NULL && ts_table_mode_field(b->table, m) != TS_TABLE_NUMBER)
             continue;
         if (b->table == NULL)
-            put(g, TS_KEPT_FIELD, m, "number"); /* unless told otherwise */
+            put(g, TS_KEPT_FIELD, m, "number"); /* put_told may replace it */
         if (b->o->n_dims > 0)
             put_u64(g, TS_KEPT_SIZE, m, b->o->dim[m]);
         else
@@ -163,15 +164,15 @@ static void put_modes(struct keeping *g, const struct ts_build *b, int done)
 }
 
 /* Copies the options of the tensor that this one is made from. Returns 0, without a copy, if this
- * build adds up cells whose values were transformed: no options of a build would give these
- * sums. */
+ * build adds up cells whose values were transformed: no options of a build from files would give
+ * these sums. */
 static int copy_kept(const struct ts_build *b, struct ts_kept *ret, struct ts_err *err)
 {
     struct ts_kept from;
     int rc = ts_kept_read(b->kept_from != NULL ? b->kept_from : b->from, &from, err);
     if (rc <= 0)
         return rc;
-    /* an option that only a newer version knows could not be copied */
+    /* from.unknown: an option that only a newer version knows, so it cannot be copied */
     if (from.unknown != NULL ||
         (b->order < b->from->order && from.text[TS_KEPT_TRANSFORM][0] != NULL &&
          strcmp(from.text[TS_KEPT_TRANSFORM][0], "none") != 0 &&

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_number.c - turns indices into compact rows, and values into codes. A bitmap numbers the
- * used slices or, if the mode is too large, a sort. The used indices are written to modeK.rows if
- * some slices are empty. Then the records are shortened, because rows and codes need fewer bits
- * than indices and values. */
+/* build_number.c - turns indices into compact rows (numbers of used slices, without gaps), and
+ * values into codes. A bitmap numbers the used slices of a mode or, if the mode is too large, a
+ * sort. If some slices are empty, the used indices are written to modeK.rows. Then the records are
+ * shortened, because rows and codes need fewer bits than indices and values. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,19 +62,22 @@ static int write_rows(struct ts_build *b, uint32_t m, struct ts_err *err)
 struct numbering {
     struct ts_build *b;
     uint32_t mode;
-    /* layouts of records: sorted by the mode (its index is the first field), and with rows */
+    /* layouts of records: `sorted` has the index of the mode as its first field, by which records
+     * are sorted; `numbered` has the row instead */
     struct ts_record_layout sorted, numbered;
     /* for each field of `numbered`, its field in `sorted` */
     uint8_t source[TS_RECORD_FIELDS];
     struct ts_rows_writer *rows;
     int any;
     uint64_t index, row;
-    struct ts_cell_sum in, numbered_cells; /* checksums over the cells: with indices, with rows */
-    uint8_t field[TS_RECORD_FIELDS];       /* for each field of `sorted`, its field in b->spool */
+    /* checksums over the cells: `in` with indices of the mode, numbered_cells with rows */
+    struct ts_cell_sum in, numbered_cells;
+    uint8_t field[TS_RECORD_FIELDS]; /* for each field of `sorted`, its field in b->spool */
     struct ts_spool out;
 };
 
-/* Adds a record to both sums: to g->in with its index, and to g->numbered_cells with its row. */
+/* Adds a record to both checksums: to g->in with its index, and to g->numbered_cells with its
+ * row. */
 static void add_cell(struct numbering *g, const uint64_t *rec)
 {
     const struct ts_record_layout *l = &g->sorted;
@@ -172,7 +175,8 @@ static int number_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
         return ts_no_memory(err, b->o->out);
     ts_build_spool_close_gaps(b);
     if (b->spool.mem != NULL) {
-        g.out.mem = b->spool.mem; /* the sort moves the records away from here */
+        /* this memory gets the result, because the sort first moves the records out of it */
+        g.out.mem = b->spool.mem;
         g.out.layout = g.numbered;
         rc = 0;
     } else {
@@ -222,7 +226,8 @@ static int drop_full_rows(struct ts_build *b, uint32_t m)
 
 /* ------------------------------------------------------------------ shortening the records */
 
-#define PIECE 512u /* records converted at a time, so that their columns stay in the cache */
+/* records converted at a time, so that the columns of their fields stay in the cache */
+#define PIECE 512u
 
 /* Returns the code of a value as it was read, with the bits of its weight if it has one. */
 static uint64_t code_of(const struct ts_build *b, uint64_t bits)
@@ -240,7 +245,8 @@ static uint64_t bits_of_code(const struct ts_build *b, uint64_t code)
     return b->o->weights ? bits << 32 | (uint32_t)code : bits;
 }
 
-/* Checksums over the cells: `in` before their records were shortened, `out` after. */
+/* Checksums over the cells of records that were shortened: `in` from the records before, `out` from
+ * those after. */
 struct passed {
     struct ts_cell_sum in, out;
 };
@@ -257,8 +263,8 @@ static int is_renamed(const struct ts_build *b, uint32_t m)
     return !b->mapped[m] && b->n_rows[m] != b->dim[m];
 }
 
-/* Replaces a column of n values by their codes. Adds to in[i] the value that code i stands for, and
- * to out[i] the code. */
+/* Replaces a column of n values by their codes. For checksums, adds to in[i] the value that code i
+ * stands for, and to out[i] the code. */
 static void compact_values(const struct ts_build *b, uint64_t *column, uint32_t n, uint64_t *in,
                            uint64_t *out)
 {
@@ -310,7 +316,7 @@ static void compact_records(const struct ts_build *b, const struct ts_record_lay
         uint64_t column[PIECE], rec[PIECE * TS_RECORD_WORDS], found[PIECE], became[PIECE];
         memset(rec, 0, count * to->words * sizeof *rec);
         memset(found, 0, count * sizeof *found);
-        /* fields that do not change add the same term to both sums */
+        /* a field that does not change adds the same term to both checksums */
         for (uint32_t m = 0; m < b->order; m++) {
             if (is_renamed(b, m))
                 continue;
@@ -355,8 +361,8 @@ static void compact_parallel(const struct ts_build *b, const struct ts_record_la
     }
 }
 
-/* Shortens the records of b->spool, if they are in memory: converts them to the other area, without
- * gaps. */
+/* Shortens the records of b->spool, which are in an area: converts them into the other area,
+ * without the gaps that merging left. */
 static void compact_memory(struct ts_build *b, const struct ts_record_layout *to,
                            struct passed *passed)
 {
@@ -383,8 +389,8 @@ static void compact_memory(struct ts_build *b, const struct ts_record_layout *to
     }
 }
 
-/* Whether the records of b->spool are in one of b->rooms (memory as large as an area), and the
- * shortened records fit in an area. */
+/* Whether the records of b->spool are in one of b->rooms (memory as large as an area, for stored
+ * records), and the shortened records fit in an area. */
 static int is_in_room(const struct ts_build *b, const struct ts_record_layout *to)
 {
     return b->spool.room > 0 && b->spool.n <= b->spool.head_n &&

@@ -12,7 +12,8 @@ void ts_build_phase_begin(struct ts_build *b, uint32_t phase, uint64_t work)
     atomic_store_explicit(b->work, 0, memory_order_relaxed);
 }
 
-/* Returns how much of `total` is done: `done`, or what b->work says if that is more. */
+/* Returns how much of the `total` of a phase is done: `done`, or what the count b->work says if
+ * that is more. */
 static uint64_t done_of(const struct ts_build *b, uint64_t done, uint64_t total)
 {
     const uint64_t work = atomic_load_explicit(b->work, memory_order_relaxed);
@@ -51,7 +52,7 @@ int ts_build_check_stop(const struct ts_build *b, struct ts_err *err)
         return ts_build_fail_stopped(b, err);
     if (ts_build_comm_many(&b->ranks) && b->ranks.over.code == 0 &&
         b->ranks.comm->ops->poll(b->ranks.comm))
-        /* another rank has failed, and its message replaces this one in the next agreement */
+        /* another rank has failed: its message replaces this one when the ranks next agree */
         return ts_build_fail_stopped(b, err);
     return 0;
 }

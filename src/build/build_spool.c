@@ -43,7 +43,7 @@ void ts_build_spool_close_gaps(struct ts_build *b)
     b->gaps = 0;
 }
 
-/* Reads the records in the file of b->spool, converts them, and adds them to the sort. */
+/* Reads the records from the file of b->spool, converts them, and adds them to the sort. */
 static int add_file(struct ts_build *b, const struct ts_build_spool_sort *s,
                     struct ts_extsort *sort, struct ts_err *err)
 {
@@ -95,8 +95,8 @@ static int sort_file(struct ts_build *b, const struct ts_build_spool_sort *s, st
     return rc;
 }
 
-/* Passes all records, which are sorted in memory, to `consume`, some at a time, so that the user
- * sees progress and can stop. */
+/* Passes all records, which were sorted in memory, to `consume`, some in each call, so that between
+ * calls the user sees progress and can stop. */
 static int give_pieces(struct ts_build *b, const struct ts_build_spool_sort *s, uint64_t *rec,
                        struct ts_err *err)
 {

@@ -48,23 +48,24 @@ enum ts_build_phase {
 struct ts_build {
     const struct ts_build_options *o;
     struct ts_build_report *report;
-    uint32_t base;          /* first index of the input */
-    const char *source;     /* kind of the input (format/kept.def) */
-    char *tmp;              /* directory for temporary files */
-    uint32_t order, phase;  /* phase: enum ts_build_phase */
-    _Atomic uint64_t *work; /* points to o->work, or to own_work */
+    uint32_t base;         /* first index of the input */
+    const char *source;    /* kind of the input (format/kept.def) */
+    char *tmp;             /* directory for temporary files */
+    uint32_t order, phase; /* phase: enum ts_build_phase */
+    /* counts the work done in the phase; points to o->work, or to own_work */
+    _Atomic uint64_t *work;
     _Atomic uint64_t own_work;
     uint64_t phase_work;      /* value of *work at the end of the phase; 0: unknown */
     uint32_t n_files;         /* number of text files; 0: the nonzeros do not come from files */
     const char *const *paths; /* paths of the n_files files */
     struct ts_build_memory memory;  /* how options.memory is divided */
-    uint64_t beside_bytes;          /* memory that the source needs besides its text */
+    uint64_t beside_bytes;          /* memory that the source needs besides the text it reads */
     struct ts_build_space_in space; /* what is known about the tensor's sizes before reading */
     struct ts_build_options real;   /* in a trial: the options of the real build */
     struct ts_room room;
     uint64_t room_watched_ns;
     int room_warned;
-    uint64_t unpack_bytes; /* part of beside_bytes for decompression */
+    uint64_t unpack_bytes; /* the part of beside_bytes that decompression may use */
     struct ts_build_dir *dir;
 
     /* Two areas as large as the memory allows, in which records are read and sorted, and the
@@ -73,17 +74,19 @@ struct ts_build {
     size_t area_bytes;
     uint64_t *area[2], area_words;
     uint64_t *scratch, scratch_words;
-    struct ts_spool_rooms rooms; /* with several ranks: two more areas, for stored records */
+    /* with several ranks: two more blocks of memory, for stored records */
+    struct ts_spool_rooms rooms;
     /* with several ranks: free memory while sorted records are given to the next step */
     struct ts_spare spare;
-    /* With several ranks: the writer of the previous mode, which may still be writing shards; or
-     * NULL. */
+    /* With several ranks: the writer of the previous mode's shards, whose thread may still be
+     * writing them; or NULL. */
     struct ts_mode_writer *writing;
     uint32_t writing_mode;
     char *writing_path;
 
     struct ts_build_comm ranks;
-    /* with several ranks: the records that this rank has read, a list for each layout */
+    /* with several ranks: the records that this rank has read, as a list for each layout that they
+     * had */
     struct ts_spool *kept;
     uint32_t n_kept;
     /* With several ranks on one machine: shared memory in which they pass records to each other; or
@@ -91,9 +94,10 @@ struct ts_build {
     void *shared;
     uint64_t shared_bytes;
     struct ts_collect collect;
-    struct ts_extsort *runs; /* sorted runs of the input, when it does not fit in memory */
+    struct ts_extsort *runs; /* sorted runs of the input in a file, if it does not fit in memory */
     struct ts_merge merge;
-    struct ts_spool spool; /* all nonzeros, merged: in one of the areas or in a file */
+    /* all nonzeros, after those of each cell were merged: in one of the areas or in a file */
+    struct ts_spool spool;
     /* which field of a record in `spool` holds the row of each mode, and [order]: the value */
     uint8_t field[TS_MAX_ORDER + 1];
     int gaps;                 /* 1: b->spool.mem has unused records between those of merge.piece */
@@ -107,16 +111,19 @@ struct ts_build {
     struct ts_table *table; /* NULL: the input is not a table */
     struct ts_names *names; /* NULL: no mode has names */
     struct ts_label_writer *label[TS_MAX_ORDER];
-    const struct ts_build_carried *carried; /* counts of the builds of the segments; or NULL */
-    const struct ts_tensor *from;           /* NULL: the input is not a tensor */
-    const struct ts_tensor *kept_from;      /* the tensor whose options are kept; NULL: `from` */
-    uint32_t from_mode[TS_MAX_ORDER];       /* mode of `from` that each mode was */
+    /* sums of the counts of the builds of the segments that are merged; or NULL */
+    const struct ts_build_carried *carried;
+    /* the tensor that is the input; NULL: the input is not a tensor */
+    const struct ts_tensor *from;
+    const struct ts_tensor *kept_from; /* the tensor whose options are kept; NULL: `from` */
+    /* for each mode of the new tensor, its number in `from` */
+    uint32_t from_mode[TS_MAX_ORDER];
     struct ts_value_code *code;
     double sum_of_squares;
 
     /* checksums of the records after each step, which must agree (build_sums.c) */
     struct ts_cell_sum records; /* sum over the records of the source, for all ranks */
-    /* sum over the cells after the merge, for all ranks, with the tensor's indices */
+    /* sum over the cells after merging, for all ranks, with the tensor's indices */
     struct ts_cell_sum cells;
     /* for this rank: the sum over the records in `spool` */
     struct ts_cell_sum passing;
@@ -150,8 +157,9 @@ int ts_build_read(struct ts_build *b, const struct ts_source *s, struct ts_err *
 int ts_build_finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err);
 int ts_build_fini(struct ts_build *b, int rc, struct ts_err *err);
 
-/* build_write.c. Writes the mode copies, the labels and the index of the tensor. check_labels
- * checks the files of labels as soon as the sizes of the modes are known. */
+/* build_write.c. Writes the copies of the nonzeros (one sorted for each mode), the labels and the
+ * index of the tensor. check_labels checks the files of labels as soon as the sizes of the modes
+ * are known. */
 int ts_build_write_modes(struct ts_build *b, struct ts_err *err);
 int ts_build_check_labels(const struct ts_build *b, struct ts_err *err);
 int ts_build_write_labels(struct ts_build *b, struct ts_err *err);
@@ -169,24 +177,25 @@ static inline void ts_build_work_add(const struct ts_build *b, uint64_t n)
     atomic_fetch_add_explicit(b->work, n, memory_order_relaxed);
 }
 
-/* build_room.c. begin, before reading: fails if the disk is too small, and warns if it may be; a
- * trial only reports both. watch, while reading: checks again, with the nonzeros read so far,
- * `done` of `total`. known, after reading and before packing: checks again with the counts that are
- * known then; ranks agree here. explain, after a failure because the disk is full: adds to the
- * message how much space was needed. */
+/* build_room.c. Compares the disk space that the build needs with the free space. begin, before
+ * reading: fails if the space is too small, and warns if it may be; a trial only reports both.
+ * watch, while reading: checks again, with the nonzeros read so far, `done` of `total`. known,
+ * after reading and before packing: checks again with the counts known then; ranks agree here.
+ * explain, after a failure because the disk is full: adds to the message how much space was
+ * needed. */
 int ts_build_room_begin(struct ts_build *b, struct ts_err *err);
 int ts_build_room_watch(struct ts_build *b, int full, uint64_t done, uint64_t total,
                         struct ts_err *err);
 int ts_build_room_known(struct ts_build *b, struct ts_err *err);
 void ts_build_room_explain(const struct ts_build *b, struct ts_err *err);
 
-/* Checks only whether the user wants to stop. If so, sorts and merges have ended early, and their
- * results must not be used. */
+/* Checks only whether the user wants to stop. If so, sorts and merges may have ended early, so
+ * their results must not be used. */
 int ts_build_check_stop(const struct ts_build *b, struct ts_err *err);
-/* writes the message of TS_ESTOP */
+/* Writes the message of TS_ESTOP. */
 int ts_build_fail_stopped(const struct ts_build *b, struct ts_err *err);
 
-/* Returns the area that is not `used`. */
+/* Returns the other one of the two areas than `used`. */
 static inline uint64_t *ts_build_other_area(const struct ts_build *b, const uint64_t *used)
 {
     return b->area[used == b->area[0]];
@@ -209,10 +218,11 @@ int ts_build_table_begin(struct ts_build *b, struct ts_text_source *s, struct ts
  * 1. Ranks agree here. */
 int ts_build_table_sizes(struct ts_build *b, int rc, struct ts_err *err);
 
-/* For struct ts_names_conf (names.h): the memory of the dictionaries, and the function that writes
- * a label; its arg is the build. */
+/* For struct ts_names_conf (names.h): returns the memory of the dictionaries.
+ * ts_build_table_add_label below writes a label; its arg is the build. */
 uint64_t ts_build_table_names_bytes(const struct ts_build_options *o);
-/* Most bytes that the labels of a mode of times can have: those of all bins from year 1 to 9999. */
+/* Returns the most bytes that the labels of a mode of times can have: those of all bins from year 1
+ * to 9999. */
 uint64_t ts_build_table_times_bytes(const struct ts_time_bin *bin);
 int ts_build_table_add_label(void *arg, uint32_t mode, const char *name, uint32_t n,
                              struct ts_err *err);
@@ -221,9 +231,9 @@ int ts_build_table_add_label(void *arg, uint32_t mode, const char *name, uint32_
  * name. */
 int ts_build_table_end_names(struct ts_build *b, uint32_t mode, struct ts_err *err);
 
-/* build_after.c. For a build whose nonzeros are appended to o->after. names, before reading: puts
- * the names of that tensor into b->names. times: sets *first to its first bin. sizes: makes each
- * size of the build at least that of the tensor. */
+/* build_after.c. For a build whose nonzeros are appended to the tensor o->after. names, before
+ * reading: puts the names of that tensor into b->names. times: sets *first to its first time bin.
+ * sizes: makes each size of the build at least that of the tensor. */
 int ts_build_after_names(struct ts_build *b, struct ts_err *err);
 int ts_build_after_times(const struct ts_build *b, uint32_t mode, uint64_t *first,
                          struct ts_err *err);
@@ -251,10 +261,10 @@ int ts_build_name_duplicate(const struct ts_build *b, const struct ts_text_kind 
 int ts_build_name_duplicate_binary(const struct ts_build *b, const struct ts_files_plan *plan,
                                    struct ts_err *err);
 
-/* build_sums.c. Checks that no record was lost or changed, by sums over all records: after the
- * merge, after each step that replaces indices by rows, and after the mode copies are written. All
- * ranks call `merged` and `written`. A failure is a bug of this program, and the message says so.
- * `file` writes the sums to NAME.tsh/sums. */
+/* build_sums.c. Checks that no record was lost or changed, by checksums over all records: after
+ * merging, after each step that replaces indices by rows, and after the mode copies are written.
+ * All ranks call `merged` and `written`. A failure is a bug of this program, and the message says
+ * so. `file` writes the sums to NAME.tsh/sums. */
 int ts_build_sums_merged(struct ts_build *b, int rc, struct ts_err *err);
 int ts_build_sums_passed(struct ts_build *b, const struct ts_cell_sum *in,
                          const struct ts_cell_sum *out, struct ts_err *err);
@@ -262,7 +272,7 @@ int ts_build_sums_written(struct ts_build *b, int rc, struct ts_err *err);
 int ts_build_sums_file(const struct ts_build *b, uint64_t index_hash, struct ts_err *err);
 
 /* build_kept.c. ts_build_kept returns the options of the build that the tensor keeps. With done 0,
- * it is called after the first bytes of the input, and returns those that are known then. It
+ * it is called after the first bytes of the input, and returns the options that are known then. It
  * returns 1, or 0 if the tensor keeps none. ts_build_kept_check compares these early options with
  * o->like. ts_build_kept_file compares all options, and writes NAME.tsh/options. */
 struct ts_kept;
@@ -277,17 +287,19 @@ void ts_build_mode_names(const struct ts_build *b, const char *name[TS_MAX_ORDER
  * modeK.rows of each mode K with empty slices, and chooses the code of the values. */
 int ts_build_number(struct ts_build *b, struct ts_err *err);
 
-/* build_spool.c. Called with the next n records, which it may overwrite if the sort allows that. */
+/* build_spool.c. Receives the next n sorted records, which it may overwrite if struct
+ * ts_build_spool_sort says `overwrites`. */
 typedef int ts_build_spool_fn(void *arg, uint64_t *rec, uint64_t n, struct ts_err *err);
 
 struct ts_build_spool_sort {
     const struct ts_record_layout *to; /* field f of `to` is field source[f] in b->spool */
     const uint8_t *source;
-    uint32_t direct_bits; /* number of first bits of a record, which decide most comparisons */
-    int overwrites;       /* 1: `consume` overwrites the records */
+    /* number of first bits of a record that decide most comparisons of the sort */
+    uint32_t direct_bits;
+    int overwrites; /* 1: `consume` overwrites the records */
     ts_build_spool_fn *consume;
     void *arg;
-    const char *what; /* name of the step, for the user */
+    const char *what; /* name of the step, for progress that the user sees */
 };
 
 /* Converts all nonzeros to the layout `to`, sorts them, and passes them to `consume`. */

@@ -9,7 +9,7 @@
 
 #define IS_BUG ": this is a bug in tstream, please report it; nothing was written"
 
-/* Replaces each of n sums of this rank by the sum of all ranks. Ranks agree on rc. */
+/* Replaces each of n checksums of this rank by the sum over all ranks. Ranks agree on rc. */
 static int join(struct ts_build *b, int rc, struct ts_cell_sum *sum, uint32_t n, struct ts_err *err)
 {
     uint64_t word[3 * (TS_MAX_ORDER + 1)];

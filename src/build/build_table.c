@@ -49,7 +49,7 @@ int ts_build_table_begin(struct ts_build *b, struct ts_text_source *s, struct ts
                                   .stop = b->o->stop,
                                   .label = ts_build_table_add_label,
                                   .label_arg = b };
-    int any = 0, rc; /* any: some mode has names */
+    int any = 0, rc; /* any: 1 if the fields of some mode are names */
     for (uint32_t m = 0; m < b->order; m++) {
         const enum ts_table_field field = ts_table_mode_field(b->table, m);
         conf.named[m] = field == TS_TABLE_NAME;
@@ -76,8 +76,8 @@ int ts_build_table_begin(struct ts_build *b, struct ts_text_source *s, struct ts
     return b->o->after != NULL ? ts_build_after_names(b, err) : 0;
 }
 
-/* Returns the buffer of a new note about a mode, and sets `mode` to the mode's name for the text.
- * NULL: the report has TS_BUILD_NOTES notes already. */
+/* Returns the buffer of a new note to the user about mode m, and sets `mode` to the mode's name for
+ * the text. NULL: the report has TS_BUILD_NOTES notes already. */
 static char *new_note(struct ts_build *b, uint32_t m, char mode[MODE_CHARS])
 {
     struct ts_build_report *r = b->report;
@@ -102,8 +102,8 @@ static void note_first_line(struct ts_build *b)
                   "the names of columns: if it is, undo the append, and remove the line");
 }
 
-/* Adds a note that all lines fall into one bin: most likely the unit is wrong, or the bin too
- * wide. */
+/* Adds a note that the times of all lines fall into one bin: most likely the unit of the times is
+ * wrong, or the bin is too wide. */
 static void note_one_bin(struct ts_build *b, uint32_t m, uint64_t bin)
 {
     char label[TS_TIME_LABEL], mode[MODE_CHARS], *note = new_note(b, m, mode);
@@ -131,8 +131,8 @@ static void note_exponents(struct ts_build *b, uint32_t m, const struct ts_table
                          f->n[TS_TABLE_EXPONENT] == 1 ? "a number" : "numbers", m + 1);
 }
 
-/* Adds a note about spellings: 7 and 7.0 are two names in a column of names, but one in a column of
- * whole numbers. */
+/* Adds a note about numbers in several spellings: 7 and 7.0 are two names in a column of names, but
+ * one name in a column of whole numbers. */
 static void note_spellings(struct ts_build *b, uint32_t m, const struct ts_table_facts *f)
 {
     char mode[MODE_CHARS], *note = new_note(b, m, mode);
@@ -175,7 +175,8 @@ static int check_open(const struct ts_build *b, uint32_t m, const struct ts_tabl
         m + 1, name == NULL ? "" : " (", name == NULL ? "" : name, name == NULL ? "" : ")", m + 1);
 }
 
-/* Adds up the facts about fields of each mode over all ranks, and writes notes about them. */
+/* Adds up the counts of unexpected fields (ts_table_facts) of each mode over all ranks, and writes
+ * notes about them. */
 static int tell_facts(struct ts_build *b, int rc, struct ts_err *err)
 {
     uint64_t n[TS_MAX_ORDER * TS_TABLE_FACTS];

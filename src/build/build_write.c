@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writes the files of the tensor: the mode copies, then the labels, and last the index. */
+/* Writes the files of the tensor: a copy of the nonzeros sorted for each mode, then the labels, and
+ * last the index. */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -50,7 +51,7 @@ static int give_later(void *arg, uint64_t *rec, uint64_t n, struct ts_err *err)
     return give_to_writer(l->w, rec, n, err);
 }
 
-/* Waits until the previous mode is written. All ranks call it, whatever rc is. */
+/* Waits until the shards of the previous mode are written. All ranks call it, whatever rc is. */
 static int end_writing(struct ts_build *b, int rc, struct ts_err *err)
 {
     struct ts_mode_written written;
@@ -152,12 +153,13 @@ static int write_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
 }
 
 /* Checks the norm of the tensor, which the index holds as float64. A tensor whose norm is beyond
- * the range of float64 could not be opened again. With a norm of 0, or of few bits, a fit means
- * nothing. */
+ * the range of float64 could not be opened again. With a norm of 0, or one so small that it has few
+ * bits, a fit means nothing. */
 static int check_norm(const struct ts_build *b, struct ts_err *err)
 {
     if (b->code->min == 0 && b->code->max == 0 && b->o->zeros)
-        return 0; /* all values are zeros that --zeros keep keeps, so they are no mistake */
+        /* all values are zeros, which --zeros keep asks to keep, so they are no mistake */
+        return 0;
     if (b->code->min == 0 && b->code->max == 0)
         return ts_fail(err, TS_EFORMAT, "%s: nothing was written: all %" PRIu64 " value%s are zero",
                        b->o->out, b->merge.nnz, ts_num_plural(b->merge.nnz));
@@ -226,7 +228,7 @@ int ts_build_write_labels(struct ts_build *b, struct ts_err *err)
     return rc;
 }
 
-/* Fails if a file of labels does not fit its mode, before the work of the build. */
+/* Fails if a file of labels does not fit its mode. Called before the long work of the build. */
 int ts_build_check_labels(const struct ts_build *b, struct ts_err *err)
 {
     int rc = 0;
@@ -237,7 +239,8 @@ int ts_build_check_labels(const struct ts_build *b, struct ts_err *err)
     return rc;
 }
 
-/* Takes the names from the tensor that nonzeros of files without names are appended to. */
+/* Takes the names of modes and values from the old tensor, if nonzeros are appended to it from
+ * files without such names. */
 static void copy_names(const struct ts_tensor *t, const char *name[])
 {
     for (uint32_t m = 0; m < t->order; m++)
@@ -281,7 +284,8 @@ int ts_build_write_index(struct ts_build *b, struct ts_err *err)
     const char *name[TS_MAX_ORDER + 1];
     uint64_t hash;
     int rc;
-    if (b->o->duplicates == TS_DUPLICATES_KEEP) { /* these duplicates are kept, not merged */
+    /* several nonzeros of a cell are kept, not merged */
+    if (b->o->duplicates == TS_DUPLICATES_KEEP) {
         h.flags |= h.n_duplicates > 0 ? TS_TENSOR_DUPLICATES : 0;
         h.n_duplicates = 0;
     }

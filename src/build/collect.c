@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stores the batches that the threads of a source put as records in one array. Batches get their
- * place in the array in the order of their numbers, and threads then pack them at the same time. */
+/* Stores the batches of nonzeros that the threads of a source give, as records in one array.
+ * Batches get their place in the array in the order of their numbers, and threads then pack them at
+ * the same time. */
 #include "build/collect.h"
 
 #include <stdlib.h>
@@ -57,8 +58,8 @@ static struct ts_record_layout grown_layout(const struct ts_collect *c, const st
     return grown;
 }
 
-/* Whether n more records of `words` words fit in the array, and also if all records are converted
- * to that length. */
+/* Whether n more records of `words` words fit in the array, also after all earlier records are
+ * converted to that length. */
 static int has_room(const struct ts_collect *c, uint32_t words, uint64_t n)
 {
     return c->used_words + n * words <= c->room_words && (c->n + n) * words <= c->room_words;
@@ -94,7 +95,7 @@ static struct ts_collect_segment *add_segment(struct ts_collect *c, uint64_t n)
 }
 
 /* Waits until all batches with lower numbers have places in the array. Returns 0, or -1 after a
- * failure. */
+ * failure of any thread. */
 static int wait_turn(struct ts_collect *c, uint64_t number)
 {
     while (number != TS_SINK_ANY && c->turn != number && !c->failed)
@@ -102,8 +103,8 @@ static int wait_turn(struct ts_collect *c, uint64_t number)
     return c->failed ? -1 : 0;
 }
 
-/* Makes records of a batch, and adds its nonzeros to the sum. It handles PIECE nonzeros at a time,
- * which stay in the cache, and in these one field after the other. */
+/* Makes records of a batch, and adds its nonzeros to the checksum. It handles PIECE nonzeros at a
+ * time, which stay in the cache, and in these one field after the other. */
 static void pack(const struct ts_batch *b, int weights, const struct ts_record_layout *l,
                  uint64_t *out, struct ts_cell_sum *sum)
 {

@@ -25,7 +25,7 @@
 
 struct ts_collect_segment {
     uint64_t at;       /* position in the array, in words */
-    uint64_t first, n; /* number of records before this segment, and in this segment */
+    uint64_t first, n; /* number of records in the array before these, and of these */
     struct ts_record_layout layout;
 };
 
@@ -33,8 +33,9 @@ struct ts_collect {
     uint32_t order, value_bits;
     int weights; /* 0, or set to 1 by the caller: nonzeros have weights */
     uint64_t *array;
-    uint64_t room_words, used_words, n; /* sizes of the array: words, words in use, records */
-    struct ts_record_layout layout;     /* layout for all records so far */
+    /* the array: its words, its words in use, and the records in it */
+    uint64_t room_words, used_words, n;
+    struct ts_record_layout layout; /* layout for all records so far */
     /* largest index of each mode so far, dropped zeros included */
     uint64_t max[TS_MAX_ORDER];
     uint64_t n_read, n_zeros;
@@ -43,7 +44,8 @@ struct ts_collect {
     uint32_t rounded_file;
     uint64_t n_missing;         /* lines left out because a field of them is missing */
     struct ts_cell_sum records; /* checksum over all nonzeros so far */
-    uint32_t file;              /* file of the last batch; n_lines: its lines so far */
+    /* number of the file of the last batch; n_lines: lines of it so far */
+    uint32_t file;
     uint64_t n_lines;
     struct ts_collect_segment *segment;
     uint32_t n_segments, segment_room;
@@ -56,7 +58,7 @@ struct ts_collect {
     uint32_t packing;      /* number of batches being packed */
     uint32_t sources;      /* number of threads that may still call put */
     int full, failed;
-    struct ts_err err; /* message of the failure */
+    struct ts_err err; /* message of the first failure */
 };
 
 int ts_collect_init(struct ts_collect *c, uint32_t order, uint32_t value_bits, uint64_t *array,
@@ -76,19 +78,19 @@ struct ts_sink ts_collect_sink(struct ts_collect *c);
 #define TS_COLLECT_BUSY 2
 int ts_collect_wait(struct ts_collect *c, struct ts_err *err);
 
-/* Ends all threads of the source with the failure *why. */
+/* Makes all threads of the source end, with the failure *why. */
 void ts_collect_cancel(struct ts_collect *c, const struct ts_err *why);
 
-/* Converts all segments to c->layout. Returns the array that holds c->n records: c->array, or
- * scratch (as large), which then becomes c->array. */
+/* Converts all records to c->layout. Returns the array that then holds them: c->array, or scratch
+ * (as large), which then becomes c->array. */
 uint64_t *ts_collect_settle(struct ts_collect *c, uint64_t *scratch, uint32_t threads);
 
-/* To be called after a wait that returned 0: lets `sources` threads put batches again, which must
- * have the number TS_SINK_ANY. */
+/* To be called after ts_collect_wait returned 0: lets `sources` threads put batches again, which
+ * must have the number TS_SINK_ANY. */
 void ts_collect_again(struct ts_collect *c, uint32_t sources);
 
-/* After a wait that returned TS_COLLECT_FULL: lets the threads put batches into `array`, which
- * counts as empty. */
+/* To be called after ts_collect_wait returned TS_COLLECT_FULL: lets the threads put batches into
+ * `array`, which counts as empty. */
 void ts_collect_resume(struct ts_collect *c, uint64_t *array);
 
 #endif

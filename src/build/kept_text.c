@@ -46,7 +46,8 @@ void ts_transform_text(const struct ts_transform *t, char ret[TS_TRANSFORM_CHARS
         *ts_decimal_f64(at, t->scale) = '\0';
 }
 
-/* Returns the stored text of an option; NULL if the user gave this option, or it does not apply. */
+/* Returns the stored text of option `id` for mode m; NULL if the user gave this option (`said`), or
+ * it does not apply. */
 static const char *text_of(const struct ts_kept *was, uint64_t said, enum ts_kept_id id, uint32_t m)
 {
     return (said >> id & 1) != 0 ? NULL : was->text[id][m];
@@ -89,7 +90,7 @@ static int all_have(const struct ts_kept *was, enum ts_kept_id id)
     return 1;
 }
 
-/* Returns the argument of --text and --bin for a mode: its name, or its number if it has none. */
+/* Returns how --text and --bin name a mode: by its name, or by its number if it has none. */
 static const char *called(const struct ts_kept *was, uint32_t m)
 {
     static const char *const number[TS_MAX_ORDER] = {
@@ -132,7 +133,7 @@ static int adopt_table(const struct ts_kept *was, uint64_t said, struct ts_build
                            text);
         p->separator = text[0];
     }
-    if (p->separator == '\0') /* arrays have none, and no option or name of a file says it */
+    if (p->separator == '\0') /* a tensor built from arrays keeps no separator */
         p->separator = ',';
     if ((text = text_of(was, said, TS_KEPT_QUOTE, 0)) != NULL)
         p->no_quotes = is(text, "none");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Merges the nonzeros of each cell. Counts used slices, values and tree nodes at the same time,
- * while the records are in the cache. */
+/* Merges the nonzeros of each cell. Counts used slices, values and nodes of fibre trees at the same
+ * time, while the records are in the cache. */
 #include "build/merge.h"
 
 #include <assert.h>
@@ -15,13 +15,13 @@
 #include "base/stop.h"
 #include "build/build.h"
 
-#define WORK_PIECE 65536u /* after this many records a thread adds to g->work */
+#define WORK_PIECE 65536u /* records after which a thread adds their number to g->work */
 #define PIECE      2048u  /* records that are merged and counted while they are in the cache */
 #define COLUMN     512u   /* records of which one field at a time is read into a column */
 
 uint64_t ts_merge_bytes(uint32_t threads, uint32_t order)
 {
-    (void)order; /* struct ts_fibres has room for any order */
+    (void)order; /* struct ts_fibres has the same size for any order */
     return threads * (ts_value_table_bytes() + sizeof(struct ts_fibres));
 }
 
@@ -89,7 +89,7 @@ static inline int same_cell(const struct ts_merge *g, const uint64_t *a, const u
     return end % 64 == 0 || (a[whole] ^ b[whole]) >> (64 - end % 64) == 0;
 }
 
-/* Adds a record to a checksum. */
+/* Adds the index, value and weight of a record to a checksum. */
 static void add_record(const struct ts_merge *g, const uint64_t *rec, struct ts_cell_sum *sum)
 {
     const uint64_t bits = ts_record_get(&g->layout, rec, g->order);
@@ -125,7 +125,7 @@ static double value_of(const struct ts_merge *g, const struct ts_merge_sum *s)
                             : s->values / (double)s->n;
 }
 
-#define CELL_CHARS 512u /* 16 indices of 13 digits, each with separators */
+#define CELL_CHARS 512u /* bytes of 16 indices of 13 digits, each with separators */
 
 /* Writes the indices of a cell as "3, 1, 4", counted as in the input, and returns buf. */
 static char *name_cell(const struct ts_merge *g, const uint64_t *rec, char *buf, size_t room)
@@ -140,8 +140,8 @@ static char *name_cell(const struct ts_merge *g, const uint64_t *rec, char *buf,
     return buf;
 }
 
-/* Makes a record of a cell, its value and its weight. Returns 1, 0 if the value is a zero to be
- * dropped, or a failure. */
+/* Makes the record of a cell from its indices (in *cell), its value `sum` and its weight. Returns
+ * 1; 0 if the value is a zero that must be dropped; or a failure. */
 static int make_record(const struct ts_merge *g, const uint64_t *cell, double sum, double weight,
                        uint64_t *out, uint64_t *n_rounded, struct ts_err *err)
 {
@@ -169,7 +169,8 @@ static int make_record(const struct ts_merge *g, const uint64_t *cell, double su
     return !zero || g->zeros;
 }
 
-/* Like make_record, but transforms the value first. */
+/* Like make_record, but first computes the value from the sums over the cell's nonzeros, and
+ * transforms it. */
 static int make_transformed(const struct ts_merge *g, const uint64_t *cell,
                             const struct ts_merge_sum *sum, uint64_t *out, uint64_t *n_rounded,
                             struct ts_err *err)
@@ -195,8 +196,8 @@ static int make_transformed(const struct ts_merge *g, const uint64_t *cell,
     return make_record(g, cell, x, sum->weights, out, n_rounded, err);
 }
 
-/* Makes the record of a cell from the sum of its nonzeros, and adds that sum and the record to *a.
- * Returns 1, 0 if the record is a zero to be dropped, or a failure. */
+/* Makes the record of a cell from the sums over its nonzeros, and adds both to the checksums in *a.
+ * Returns 1; 0 if the value is a zero that must be dropped; or a failure. */
 static int make_cell(const struct ts_merge *g, const uint64_t *cell, const struct ts_merge_sum *sum,
                      uint64_t *out, struct ts_merge_account *a, struct ts_err *err)
 {
@@ -272,13 +273,13 @@ static void count_kept(struct ts_merge *g, uint32_t thread, const uint64_t *rec,
 struct share {
     uint64_t first, n, kept, n_duplicates, n_zeros;
     int rc;
-    /* a record of a cell with two records, if that is an error; or NULL */
+    /* a record of a cell that has several nonzeros, if --duplicates error forbids that; or NULL */
     const uint64_t *refused;
     struct ts_err err;
 };
 
-/* Merges records [first, first + n) of `all`, and moves those that remain to the front of the
- * range. No cell has records both inside and outside the range. */
+/* Merges the nonzeros of each cell in the range [first, first + n) of `all`, and moves the records
+ * that remain to the front of the range. No cell has records both inside and outside the range. */
 static void merge_share(struct ts_merge *g, uint32_t thread, uint64_t *all, struct share *s)
 {
     const uint32_t words = g->layout.words;
@@ -302,7 +303,8 @@ static void merge_share(struct ts_merge *g, uint32_t thread, uint64_t *all, stru
             }
         } else if (next - in == 1 || g->duplicates == TS_DUPLICATES_KEEP) {
             s->n_duplicates += next - in - 1;
-            if (out != in) /* word by word, not memcpy: source and destination may overlap */
+            /* word by word, not by memcpy, because source and destination may overlap */
+            if (out != in)
                 for (uint64_t i = 0; i < (next - in) * words; i++)
                     rec[out * words + i] = rec[in * words + i];
             out += next - in;
@@ -394,8 +396,8 @@ static uint64_t continue_cell(struct ts_merge *g, const uint64_t *rec, uint64_t 
     return i;
 }
 
-/* Ends the open cell, to which no further record belongs. Its record goes to `before`, unless it
- * is a zero to be dropped. */
+/* Ends the open cell (the last cell of the previous call), to which no further record belongs. Its
+ * record goes to `before`, unless it is a zero to be dropped. */
 static int close_cell(struct ts_merge *g, uint64_t *before, uint64_t *n_before, struct ts_err *err)
 {
     int rc;
@@ -418,7 +420,7 @@ static int close_cell(struct ts_merge *g, uint64_t *before, uint64_t *n_before, 
     return 0;
 }
 
-/* Keeps the sum of the last cell for the next call, which may have more records of that cell. It
+/* Keeps the sums of the last cell for the next call, which may have more records of that cell: it
  * becomes the open cell. Returns the number of records before it. */
 static uint64_t open_cell(struct ts_merge *g, const uint64_t *rec, uint64_t n)
 {
@@ -490,9 +492,10 @@ static int is_shifted(const struct ts_merge *g)
 int ts_merge_check(const struct ts_merge *g, const struct ts_cell_sum *records, struct ts_err *err)
 {
     const struct ts_merge_account *a = &g->account[0];
-    /* The largest difference that rounding can make. Each merged value and weight is rounded once
-     * to its type, and each addition is rounded. A value that was rounded to 0 was below FLT_MIN,
-     * so the difference is below FLT_MIN times the weight of its cell. */
+    /* The largest difference between the sums of values before and after merging that rounding can
+     * make. Each merged value and weight is rounded once to its type, and each addition is rounded.
+     * A value that was rounded to 0 was below FLT_MIN, so the difference is below FLT_MIN times the
+     * weight of its cell. */
     const double most =
         ((g->value_bytes == 4 ? 0x1p-22 : 0) + (double)a->gone.n * 0x1p-51) * a->value_size +
         a->roundable * FLT_MIN;

@@ -46,7 +46,8 @@ struct ts_merge_sum {
 
 /* Checksums and sums over the records before and after merging, which ts_merge_check compares. */
 struct ts_merge_account {
-    /* checksums over the records that were merged or transformed, and over those made from them */
+    /* checksums: `gone` over the records that were merged or transformed, `made` over the records
+     * made from them */
     struct ts_cell_sum gone, made;
     struct ts_cell_sum kept;  /* checksum over all records that remain */
     struct ts_cell_sum cells; /* like `kept`, with `shift` subtracted from the indices */
@@ -67,31 +68,38 @@ struct ts_merge_piece {
 struct ts_merge {
     struct ts_record_layout layout;
     uint32_t order, value_bytes, threads;
-    int duplicates;                    /* enum ts_duplicates */
-    const volatile sig_atomic_t *stop; /* NULL, or set by the caller; ends merging early */
-    _Atomic uint64_t *work;            /* NULL, or set by the caller; counts records merged */
-    struct ts_transform transform;     /* NONE, or set by the caller */
-    int zeros;                         /* 0, or set by the caller: 1 keeps cells whose sum is 0 */
-    /* 0, or set by the caller: 1 gives each cell the weighted mean of its nonzeros, and the sum of
-     * their weights */
+    int duplicates; /* enum ts_duplicates */
+    /* set by the caller: merging ends early when it is set; or NULL */
+    const volatile sig_atomic_t *stop;
+    /* set by the caller: grows by 1 for each record read; or NULL */
+    _Atomic uint64_t *work;
+    /* set by the caller: function of the values after they are added up; or NONE */
+    struct ts_transform transform;
+    /* set by the caller: 1 keeps cells whose value is 0; 0 drops them */
+    int zeros;
+    /* set by the caller: 1 if nonzeros have weights: each cell gets the weighted mean of its
+     * nonzeros, and the sum of their weights */
     int weights;
-    /* 0, or set by the caller: the index in a record minus shift[m] is the index in the tensor */
+    /* set by the caller: the index in a record minus shift[m] is the index in the tensor */
     uint64_t shift[TS_MAX_ORDER];
     uint64_t nnz, n_duplicates, n_zeros;
     /* 1: a cell has several nonzeros, which --duplicates error forbids; refused_index is that
      * cell */
     int refused;
     uint64_t refused_index[TS_MAX_ORDER];
-    /* sets of used indices, for modes whose slices are numbered by a bitmap */
+    /* sets of used indices of each mode whose slices are numbered by a bitmap */
     struct ts_slices slices[TS_MAX_ORDER];
-    /* estimates of the nodes of fibre trees, one for each thread; [0] has all after finish */
+    /* estimates of the nodes of fibre trees, one struct for each thread; after finish, [0] has
+     * those of all threads */
     struct ts_fibres *fibres;
-    /* counts of distinct values, one table for each thread; [0] has all after finish */
+    /* counts of distinct values, one table for each thread; after finish, [0] has those of all
+     * threads */
     struct ts_value_table **values;
-    /* checksums and sums of values, one struct for each thread; [0] has all after finish */
+    /* checksums and sums of values, one struct for each thread; after finish, [0] has those of all
+     * threads */
     struct ts_merge_account *account;
 
-    /* for each thread: which records remain after the last ts_merge_add */
+    /* for each thread: the range of records that remain after the last ts_merge_add */
     struct ts_merge_piece *piece;
 
     /* The open cell: the last cell so far, which the next records may belong to. open: 1 if there
@@ -111,10 +119,10 @@ int ts_merge_init(struct ts_merge *g, const struct ts_record_layout *layout, uin
                   struct ts_err *err);
 void ts_merge_fini(struct ts_merge *g);
 
-/* Merges the next n sorted records in place. *kept records remain: those of piece[0], then of
- * piece[1], and so on. Unless `last` is 1, the last cell is held back, because the next records may
- * belong to it. A cell that was held back by the previous call and is now complete is returned in
- * `before`, and *n_before is 1. It comes before the *kept records. */
+/* Merges the nonzeros of each cell among the next n sorted records, in place. *kept records remain:
+ * those of piece[0], then of piece[1], and so on. Unless `last` is 1, the last cell is held back,
+ * because the next records may belong to it. A cell that the previous call held back and that is
+ * now complete is returned in `before`, and *n_before is 1. It comes before the *kept records. */
 int ts_merge_add(struct ts_merge *g, uint64_t *rec, uint64_t n, int last, uint64_t *before,
                  uint64_t *n_before, uint64_t *kept, struct ts_err *err);
 
@@ -126,8 +134,8 @@ int ts_merge_check(const struct ts_merge *g, const struct ts_cell_sum *records, 
 /* Adds the counts of all threads to fibres[0], values[0] and account[0]. */
 void ts_merge_finish(struct ts_merge *g);
 
-/* Frees fibres, values and slices, when codes and the order of levels are chosen. The counts nnz,
- * n_duplicates and n_zeros stay. */
+/* Frees fibres, values and slices. To be called when the codes of values and the order of levels
+ * are chosen. The counts nnz, n_duplicates and n_zeros stay. */
 void ts_merge_release(struct ts_merge *g);
 
 #endif

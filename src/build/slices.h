@@ -15,7 +15,7 @@
 #include "base/err.h"
 
 struct ts_slices {
-    /* 0, or set by the caller before marking: the first index */
+    /* the first index of the bitmap: 0, or set by the caller before indices are marked */
     uint64_t first;
     uint64_t dim, n_rows;
     uint64_t *bitmap;
@@ -39,7 +39,8 @@ static inline void ts_slices_mark(struct ts_slices *s, uint64_t index)
         __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
 }
 
-void ts_slices_count(struct ts_slices *s); /* fills rank and n_rows */
+/* to be called after all indices are marked: fills rank and n_rows */
+void ts_slices_count(struct ts_slices *s);
 
 static inline uint64_t ts_slices_row(const struct ts_slices *s, uint64_t index)
 {

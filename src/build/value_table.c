@@ -8,13 +8,13 @@
 
 #include "base/rng.h"
 
-#define SMALL 4096u /* whole numbers 0..SMALL-1 are counted by position */
+#define SMALL 4096u /* whole numbers 0..SMALL-1 are counted in an array, not in the hash table */
 #define SLOTS (4 * TS_VALUE_TABLE_MAX)
 
 struct ts_value_table {
     uint32_t value_bytes;
     uint32_t n;    /* number of slots in use */
-    uint32_t drop; /* values are kept if their hash has this many leading zero bits */
+    uint32_t drop; /* only values whose hash begins with this many zero bits are counted */
     int whole;     /* 1: all values so far are whole numbers */
     double min, max;
     uint64_t small[SMALL];
@@ -54,7 +54,8 @@ static int kept(uint64_t hash, uint32_t drop)
     return drop == 0 || hash >> (64 - drop) == 0;
 }
 
-/* Adds to the count of a value. Does not check whether too many slots are in use. */
+/* Adds to the count of a value in the hash table. Does not check whether too many slots are in
+ * use. */
 static void count_value(struct ts_value_table *t, uint64_t bits, uint64_t hash, uint64_t count)
 {
     uint32_t s = (uint32_t)hash % SLOTS;
@@ -65,8 +66,8 @@ static void count_value(struct ts_value_table *t, uint64_t bits, uint64_t hash, 
     t->count[s] += count;
 }
 
-/* Keeps only values whose hash has `drop` leading zero bits. If memory is missing, returns -1 and
- * keeps all values, because with no values the entropy would wrongly be 0. */
+/* Keeps only values in the table whose hash begins with `drop` zero bits. If memory is missing,
+ * returns -1 and keeps all values, because with no values the entropy would wrongly be 0. */
 static int keep_fewer(struct ts_value_table *t, uint32_t drop)
 {
     uint64_t *bits = malloc(t->n * sizeof *bits + 1), *count = malloc(t->n * sizeof *count + 1);
@@ -92,7 +93,8 @@ static int keep_fewer(struct ts_value_table *t, uint32_t drop)
     return 0;
 }
 
-/* Drops about half of the values, repeatedly, until at most TS_VALUE_TABLE_MAX are left. */
+/* Drops about half of the values in the table, repeatedly, until at most TS_VALUE_TABLE_MAX are
+ * left. */
 static void thin_out(struct ts_value_table *t)
 {
     while (t->n > TS_VALUE_TABLE_MAX && keep_fewer(t, t->drop + 1) == 0)
@@ -125,7 +127,8 @@ void ts_value_table_merge(struct ts_value_table *t, const struct ts_value_table 
     t->whole &= from->whole;
     for (uint32_t i = 0; i < SMALL; i++)
         t->small[i] += from->small[i];
-    if (from->drop > t->drop) /* drops the values that `from` has dropped */
+    /* then `from` has dropped values that *t still counts: drops them here, too */
+    if (from->drop > t->drop)
         (void)keep_fewer(t, from->drop);
     for (uint32_t s = 0; s < SLOTS; s++) {
         if (from->count[s] == 0 || !kept(ts_mix(from->bits[s]), t->drop))
@@ -149,7 +152,8 @@ static int by_value(const void *pa, const void *pb)
     return a->value < b->value ? -1 : a->value > b->value;
 }
 
-/* Orders values by frequency, so that frequent ones get small codes, which take few bits. */
+/* Compares two values for qsort: the more frequent one comes first, because early values get small
+ * codes, which take few bits. */
 static int by_count(const void *pa, const void *pb)
 {
     const struct counted *a = pa, *b = pb;
@@ -194,8 +198,8 @@ static uint32_t bit_length(uint64_t x)
     return x == 0 ? 0 : 64 - (uint32_t)__builtin_clzll(x);
 }
 
-/* Returns the bits per nonzero of codes as the block codec packs them: with one width, and
- * exceptions for longer codes. share[w] is the fraction of codes with w bits. */
+/* Returns the bits per nonzero that codes of values take as the block codec packs them: all with
+ * one width, and longer codes as exceptions. share[w] is the fraction of codes with w bits. */
 static double packed_bits(const double share[65])
 {
     double best = INFINITY, longer = 0;
@@ -268,7 +272,8 @@ static void choose_kind(const struct ts_value_table *t, struct ts_value_code *c,
     if (t->drop > 0 || n > TS_VALUE_DICT_MAX)
         return;
     qsort(list, n, sizeof *list, by_count);
-    /* reading with a dictionary takes a look-up, so it must save more than 5 % */
+    /* a reader must look up each code in the dictionary, so it must save more than 5 % of the
+     * bits */
     if (1.05 * (dict_bits(list, n, nnz) + 64.0 * n / copies) < best) {
         c->base = 0;
         fill_dict(c, list, n);

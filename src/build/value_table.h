@@ -20,7 +20,8 @@
 #include "format/layout.h"
 #include "source/batch.h"
 
-#define TS_VALUE_TABLE_MAX 65536u /* most distinct values that are all counted */
+/* with more distinct values than these, only a sample of them is counted */
+#define TS_VALUE_TABLE_MAX 65536u
 #define TS_VALUE_DICT_MAX  4096u
 
 struct ts_value_table;
@@ -29,12 +30,12 @@ int ts_value_table_new(uint32_t value_bytes, struct ts_value_table **ret, struct
 void ts_value_table_free(struct ts_value_table *t); /* t may be NULL */
 uint64_t ts_value_table_bytes(void);                /* bytes of a table and of its working memory */
 uint64_t
-/* Returns the size of a table, which is one block of memory and may be sent to another process. */
+/* Returns the bytes of a table. It is one block of memory, so it may be sent to another process. */
 ts_value_table_size(void);
 void ts_value_table_add(struct ts_value_table *t, uint64_t bits);
 void ts_value_table_merge(struct ts_value_table *into, const struct ts_value_table *from);
 
-/* The code of the values of a tensor. */
+/* How the values of a tensor are stored as codes. */
 struct ts_value_code {
     uint32_t kind, value_bytes, n_dict; /* kind: ts_value_kind */
     uint32_t code_bits;                 /* bits of a code in a record */
@@ -47,8 +48,9 @@ struct ts_value_code {
     uint32_t slot_code[4 * TS_VALUE_DICT_MAX];
 };
 
-/* Chooses the code for the values of nnz (> 0) nonzeros. The tensor has `order` copies and one
- * dictionary, so the size of the dictionary is divided by `order`. */
+/* Chooses the code for the values of nnz (> 0) nonzeros. The tensor stores its nonzeros `order`
+ * times (once for each mode) and one dictionary, so the size of the dictionary is divided by
+ * `order`. */
 int ts_value_table_choose(const struct ts_value_table *t, uint64_t nnz, uint32_t order,
                           struct ts_value_code **ret, struct ts_err *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Exchanges a few numbers between the ranks of a build. Before each exchange the ranks agree that
- * none has failed. */
+ * no rank has failed. */
 #include "build/ranks/build_comm.h"
 
 #include <stdlib.h>

@@ -18,7 +18,8 @@
 struct ts_build_comm {
     struct ts_comm *comm; /* the communicator; NULL: one process */
     struct ts_err over;   /* the failure that all ranks agreed on; code 0: no failure */
-    uint64_t exchange_ns; /* time in which this rank sent data to others, or waited for them */
+    /* time in which this rank exchanged data with other ranks or waited for them */
+    uint64_t exchange_ns;
 };
 
 /* Whether several ranks build the tensor. b may be NULL: one process. */
@@ -30,16 +31,17 @@ int ts_build_comm_agree(struct ts_build_comm *b, int rc, struct ts_err *err);
 
 enum ts_build_comm_join { TS_JOIN_SUM, TS_JOIN_MAX, TS_JOIN_MIN };
 
-/* Agrees, and replaces v[i] by the sum, the largest or the smallest of v[i] over all ranks. */
+/* Agrees on rc. If no rank has failed, replaces v[i] by the sum, the largest or the smallest of
+ * v[i] over all ranks. */
 int ts_build_comm_join(struct ts_build_comm *b, int rc, enum ts_build_comm_join kind, uint64_t *v,
                        uint32_t n, struct ts_err *err);
 
-/* Agrees, and copies n bytes of rank 0 to all ranks. */
+/* Agrees on rc. If no rank has failed, copies n bytes of rank 0 to all ranks. */
 int ts_build_comm_tell(struct ts_build_comm *b, int rc, void *bytes, uint64_t n,
                        struct ts_err *err);
 
-/* Agrees, and gathers n numbers of each rank. *all has the numbers of all ranks, rank after rank;
- * the caller frees it. */
+/* Agrees on rc. If no rank has failed, gathers n numbers of each rank. *all has the numbers of all
+ * ranks, rank after rank; the caller frees it. */
 int ts_build_comm_numbers(struct ts_build_comm *b, int rc, const uint64_t *v, uint32_t n,
                           uint64_t **all, struct ts_err *err);
 
@@ -48,7 +50,7 @@ int ts_build_comm_numbers(struct ts_build_comm *b, int rc, const uint64_t *v, ui
  * The caller frees the array; NULL: out of memory. */
 uint64_t *ts_build_comm_places(const struct ts_comm *c, uint32_t owner, uint64_t bytes);
 
-/* Call gather and deal of struct ts_comm, and add their time to exchange_ns. */
+/* These two call gather and deal of struct ts_comm, and add the time of that to exchange_ns. */
 int ts_build_comm_gather(struct ts_build_comm *b, void *buffer, const uint64_t *first,
                          struct ts_err *err);
 int ts_build_comm_deal(struct ts_build_comm *b, const void *send, const uint64_t *send_first,

@@ -15,22 +15,23 @@
 
 #define MODE_BYTES  (UINT64_C(1) << 20) /* most bytes of names or indices of one mode in a round */
 #define ROUND_BYTES (UINT64_C(2) << 20) /* most bytes of names or indices of all modes in a round */
-#define PARTS       1024u               /* most parts of one mode in a round */
+#define PARTS       1024u               /* most entries of struct walk.part in a round */
 /* most entries of the tables of a wave, which say how much each rank has of each file */
 #define ENTRIES 65536u
 
-/* Names or indices of one mode, of one rank and one file, in a round: n units, each a byte of names
- * or an index. */
+/* The names of one mode that one rank has from one file, as far as a round sends them: n bytes of
+ * names, or n indices of names. */
 struct part {
     uint32_t rank;
     uint64_t n;
 };
 
-/* The position in the names of one mode, in the order of the text of all files and ranks. All ranks
- * have the same copy, so they find the same parts for each round. */
+/* How far the names of one mode have been sent, in the order of the text: file after file, and rank
+ * after rank in each file. All ranks have the same copy, so they find the same parts for each
+ * round. */
 struct walk {
-    /* The table is about files base .. base + n - 1. The next part comes from file base + `file`
-     * and from `rank`. */
+    /* `table` is about files base .. base + n - 1. The next names to be sent are those of `rank`
+     * from file base + `file`. */
     uint32_t mode, base, n, file, rank;
     uint64_t *table; /* bytes of names, or indices, still to be sent: for each rank and file */
     uint64_t at;     /* bytes of this rank's names that were sent */
@@ -48,15 +49,16 @@ struct wave {
     /* 1: names are sent, and a unit is a byte; 0: indices are sent, and a unit is 8 bytes */
     int bytes;
     uint64_t unit; /* 1 for a byte of names, 8 for an index */
-    /* Offsets in bytes, for deal. of_owners: where the data from or for each owner is in `own`.
-     * of_all: where the data from or for each rank is in `all`. count: memory for walk[].count. */
+    /* Offsets in bytes, for `deal` of struct ts_comm. of_owners: where the data from or for each
+     * owner is in `own`. of_all: where the data from or for each rank is in `all`. count: memory
+     * for walk[].count. */
     uint64_t *count, *of_owners, *of_all;
     /* buffers: own: data between this rank and all owners; all: data between this rank, as an
      * owner, and all ranks */
     char *own, *all;
 };
 
-/* Returns the walk of the mode that this rank owns, or NULL if it owns none. */
+/* Returns the entry of v->walk for the mode that this rank owns, or NULL if it owns none. */
 static struct walk *owned(const struct wave *v)
 {
     const uint32_t rank = v->b->ranks.comm->rank;
@@ -91,7 +93,8 @@ static int load_table(const struct wave *v, struct walk *w, struct ts_err *err)
     return rc;
 }
 
-/* Chooses the parts of a mode for the next round. w->n_parts is 0 after the last round. */
+/* Chooses the parts of a mode's names that the next round sends. w->n_parts is 0 after the last
+ * round. */
 static int fill(const struct wave *v, struct walk *w, struct ts_err *err)
 {
     const uint32_t ranks = v->b->ranks.comm->n;
@@ -125,8 +128,8 @@ static int fill(const struct wave *v, struct walk *w, struct ts_err *err)
     return 0;
 }
 
-/* Chooses the parts of all modes for the next round, and sets the offsets of their bytes. *more:
- * whether any mode has a part. */
+/* Chooses the parts of all modes' names that the next round sends, and sets the offsets of their
+ * bytes. *more: whether any mode has a part. */
 static int fill_all(struct wave *v, int *more, struct ts_err *err)
 {
     const struct walk *o = owned(v);
@@ -279,15 +282,15 @@ static int add_label(void *arg, uint32_t mode, const char *name, uint32_t n, str
     return ts_build_table_add_label(l->b, l->mode, name, n, err);
 }
 
-/* Counts that the owner of a mode sends to all ranks: number of names, and number, bytes and hash
- * of the labels. Other ranks have 0 there. */
+/* Counts of a mode that its owner sends to all ranks: number of names, and number, bytes and hash
+ * of the labels. Ranks that do not own the mode have 0 there before. */
 enum { NAMES, LABELS, BYTES, HASH, N_TOLD };
 struct told {
     uint64_t of[N_TOLD][TS_MAX_ORDER];
 };
 
-/* Completes the labels of the mode that this rank owns, after all its names have an index. Sets the
- * counts of the mode in *told. */
+/* Completes the file of labels of the mode that this rank owns, after all its names have an index.
+ * Sets the counts of the mode in *told. */
 static int end_owned(const struct wave *v, struct ts_name_list *list, struct told *told,
                      struct ts_err *err)
 {

@@ -82,7 +82,7 @@ int ts_build_ranks_read(struct ts_build *b, int rc, struct ts_err *err)
     c->n_read = count[0];
     c->n_zeros = count[1];
     c->n_rounded = count[2];
-    /* 0: not known, since a rank counts lines from the start of its part of the file */
+    /* 0 (not known), because a rank counts lines from the start of its part of the file */
     c->rounded_line = 0;
     c->n_missing = count[3];
     for (uint32_t m = 0; m < b->order; m++)
@@ -97,8 +97,8 @@ int ts_build_ranks_read(struct ts_build *b, int rc, struct ts_err *err)
 
 typedef void fold_fn(void *own, const void *other, uint64_t bytes);
 
-/* Combines the data `own` of all ranks, and copies the result to `own` of all ranks. Rank 0 calls
- * `take` with the data of each other rank, which it receives in `other`. */
+/* Combines the data `own` of all ranks by `take`, and copies the result to `own` of all ranks. Rank
+ * 0 calls `take` with the data of each other rank, which it receives in `other`. */
 static int fold(struct ts_build *b, void *own, void *other, uint64_t bytes, fold_fn *take,
                 struct ts_err *err)
 {
@@ -108,7 +108,7 @@ static int fold(struct ts_build *b, void *own, void *other, uint64_t bytes, fold
     int rc = ts_build_comm_agree(
         &b->ranks, none == NULL || some == NULL ? ts_build_comm_no_memory(err) : 0, err);
     for (uint32_t r = 1; r < c->n && rc == 0; r++) {
-        if (c->rank == 0) { /* some: offsets at which rank 0 receives the bytes of rank r */
+        if (c->rank == 0) { /* `some`: offsets at which rank 0 receives the bytes of rank r */
             for (uint32_t q = 0; q <= c->n; q++)
                 some[q] = q > r ? bytes : 0;
             rc = ts_build_comm_deal(&b->ranks, own, none, other, some, err);
@@ -134,8 +134,8 @@ static void take_values(void *own, const void *other, uint64_t bytes)
     ts_value_table_merge(own, other);
 }
 
-/* Combines the bitmaps of all ranks by OR. To divide the work equally, each rank combines the bits
- * of one range of words, and then all ranks gather all ranges. */
+/* Combines the bitmaps of used slices of all ranks by OR. To divide the work equally, each rank
+ * combines the bits of one range of words, and then all ranks gather all ranges. */
 static int fold_bits(struct ts_build *b, uint64_t *bits, uint64_t n_words, uint64_t *others,
                      uint64_t *part, uint64_t *got, struct ts_err *err)
 {

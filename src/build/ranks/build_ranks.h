@@ -27,20 +27,20 @@ int ts_build_ranks_writes(const struct ts_build *b);
  * because each file is flushed to the disk, which takes time. */
 int ts_build_ranks_writes_rows(const struct ts_build *b, uint32_t mode);
 
-/* Agrees, and sends the size and hash of each file of rows, from the rank that has written it, to
- * all ranks. */
+/* Agrees on rc. If no rank has failed, sends the size and hash of each file of rows from the rank
+ * that has written it to all ranks. */
 int ts_build_ranks_rows(struct ts_build *b, int rc, struct ts_err *err);
 
 /* Stores the collected records of this rank in a list (spool.h), in the order in which they were
- * collected. With last_time 1, their area may become memory of the list. Then b gets free memory of
- * the same size as its new area. The collected records must not be used afterwards. */
+ * collected. With last_time 1, the area that holds them may become memory of the list, and b gets
+ * free memory of the same size as its new area. Afterwards b->collect must not be used. */
 int ts_build_ranks_keep(struct ts_build *b, int last_time, struct ts_err *err);
 
 void ts_build_ranks_drop(struct ts_build *b);    /* frees what ts_build_ranks_keep has stored */
 void ts_build_ranks_unshare(struct ts_build *b); /* frees the memory that ranks share for sorts */
 
 /* After reading: adds up the counts of all ranks, and finds the largest indices of all ranks. Sets
- * the layout of records that holds these indices. */
+ * the layout of records so that these indices fit. */
 int ts_build_ranks_read(struct ts_build *b, int rc, struct ts_err *err);
 
 /* After each rank has merged the cells of its range: combines the counts, used slices, values and
@@ -48,7 +48,7 @@ int ts_build_ranks_read(struct ts_build *b, int rc, struct ts_err *err);
 int ts_build_ranks_count(struct ts_build *b, int rc, struct ts_err *err);
 
 struct ts_build_ranks_sort {
-    /* sort.direct_bits: number of first bits of a record that decide its range */
+    /* sort.direct_bits: number of first bits of a record that decide which rank gets it */
     struct ts_build_spool_sort sort;
     const struct ts_spool *from;
     uint32_t n_from;

@@ -13,7 +13,7 @@
 #include "base/files/tempfile.h"
 #include "build/ranks/shards_file.h"
 
-/* What all ranks know of a partition. */
+/* The sizes of a packed partition, which all ranks know. */
 struct entry {
     uint32_t n_blocks, n_words, row_first, row_last;
     uint32_t first_row_nnz, last_row_nnz, largest_row_nnz;
@@ -34,7 +34,7 @@ struct ts_partition_deal {
     uint64_t mem_bytes, mem_room; /* bytes in use, and bytes in total */
     int fd;                       /* temporary file for the partitions that do not fit in `mem` */
     uint64_t file_bytes;
-    struct place *place; /* place of each partition in `own` */
+    struct place *place; /* where each partition of this rank is stored */
     struct entry *own, *all;
     uint64_t n_own, own_room;
 
@@ -43,13 +43,13 @@ struct ts_partition_deal {
     /* for each shard, the number of partitions before its first; n_shards + 1 entries */
     uint64_t *shard_first, n_shards;
     uint64_t begin, end; /* this rank writes shards begin .. end - 1 */
-    /* partitions that this rank received from higher ranks, for its last shard */
+    /* partitions of higher ranks that this rank received, to complete its last shard */
     char *lent;
-    /* number of partitions in `lent`; offset of the next one to be written */
+    /* number of partitions in `lent`; byte offset there of the next one to be written */
     uint64_t n_lent, lent_at;
 
-    /* the thread that writes, and its results */
-    int out; /* file descriptor of the shared file; -1: not open */
+    /* the thread that writes the shards of this rank, and its results */
+    int out; /* file descriptor of the file of shards, which all ranks write; -1: not open */
     pthread_t thread;
     int has_thread, rc;
     struct ts_err err;
@@ -118,8 +118,8 @@ struct ts_packed_partition *ts_partition_deal_room(struct ts_partition_deal *d, 
     return p;
 }
 
-/* Sets *place of a partition. A partition that is not in spare memory is appended to the temporary
- * file. */
+/* Stores a packed partition, and sets *place to where it is. A partition that is not in spare
+ * memory is appended to the temporary file. */
 static int keep(struct ts_partition_deal *d, struct ts_packed_partition *p, struct place *place,
                 struct ts_err *err)
 {
@@ -179,7 +179,7 @@ int ts_partition_deal_add(struct ts_partition_deal *d, struct ts_packed_partitio
 
 /* ------------------------------------------------------------------ the table of partitions */
 
-/* Gathers the entries of the partitions of all ranks in d->all. */
+/* Gathers the sizes of the partitions of all ranks in d->all. */
 static int gather(struct ts_partition_deal *d, int rc, struct ts_err *err)
 {
     struct ts_comm *c = d->plan.ranks->comm;
@@ -210,8 +210,8 @@ static int gather(struct ts_partition_deal *d, int rc, struct ts_err *err)
     return rc;
 }
 
-/* Divides the partitions into shards, as mode_writer.c does with one process. Then finds the shards
- * that begin with a partition of this rank. */
+/* Divides the partitions of all ranks into shards, as mode_writer.c does with one process. Then
+ * finds the shards that begin with a partition of this rank. */
 static void cut_shards(struct ts_partition_deal *d)
 {
     const struct ts_comm *c = d->plan.ranks->comm;
@@ -234,8 +234,8 @@ static void cut_shards(struct ts_partition_deal *d)
         d->end++;
 }
 
-/* Sets the size of the largest slice, and the sum of squares, which is added up in the same order
- * as with one process. */
+/* Computes the nonzeros of the largest slice, and the sum of squares of the values, which is added
+ * up in the same order as with one process. */
 static void add_up(const struct ts_partition_deal *d, struct ts_mode_written *ret)
 {
     struct ts_slice_count count = { .row = UINT32_MAX };
@@ -255,7 +255,7 @@ static void add_up(const struct ts_partition_deal *d, struct ts_mode_written *re
 
 /* ------------------------------------------------------------------ partitions sent to ranks */
 
-/* Returns the bytes of partitions first .. end - 1. */
+/* Returns the bytes of partitions first .. end - 1 in messages. */
 static uint64_t sum_bytes(const struct ts_partition_deal *d, uint64_t first, uint64_t end)
 {
     uint64_t sum = 0;
@@ -386,7 +386,7 @@ static int write_shards(struct ts_partition_deal *d, struct ts_shard_writer *w, 
     return rc;
 }
 
-/* Returns the offset of shard `end` in the shared file, if shards are not compressed. */
+/* Returns the offset of shard `end` in the file of shards, if shards are not compressed. */
 static uint64_t plain_offset(const struct ts_partition_deal *d, uint64_t end)
 {
     uint64_t sum = 0;
@@ -421,7 +421,7 @@ static int write_own(struct ts_partition_deal *d, int to, uint64_t at, struct ts
     if (rc == 0)
         rc = ts_shard_writer_finish(w, shard, &n, bytes, &d->cells, err);
     ts_shard_writer_free(w);
-    /* packing of the next mode needs this memory, before the deal is freed */
+    /* frees this memory now, not with d, because packing of the next mode needs it */
     ts_partition_pool_trim(d->plan.writer.pool);
     free(d->lent);
     d->lent = NULL;
@@ -429,8 +429,8 @@ static int write_own(struct ts_partition_deal *d, int to, uint64_t at, struct ts
     return rc;
 }
 
-/* Flushes and closes the file. Each rank flushes what it has written, because a rank on another
- * machine cannot do that. */
+/* Flushes and closes the file of shards. Each rank flushes what it has written, because a rank on
+ * another machine cannot do that. */
 static int end_file(struct ts_partition_deal *d, int rc, struct ts_err *err)
 {
     if (rc == 0 && fsync(d->out) != 0)
@@ -489,7 +489,7 @@ static void write_file(struct ts_partition_deal *d)
     if (d->rc < 0)
         return;
     d->has_thread = stays && pthread_create(&d->thread, NULL, write_plain, d) == 0;
-    if (!d->has_thread) /* a thread would write and close the file */
+    if (!d->has_thread) /* otherwise the thread writes and closes the file */
         write_plain(d);
 }
 

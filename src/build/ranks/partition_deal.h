@@ -27,7 +27,7 @@ struct ts_partition_deal_plan {
     /* spare memory for packed partitions; read when the first one is packed; NULL: none */
     const struct ts_spare *spare;
     uint64_t shard_bytes;
-    /* for the shards of this rank; writer.path is the shared file */
+    /* how this rank writes its shards; writer.path is the file that all ranks write */
     struct ts_shard_writer_plan writer;
 };
 

@@ -12,7 +12,8 @@
 
 #include <stdint.h>
 
-/* most ranges that are found by comparing first words, without branches */
+/* most ranges for which the first word of a record is compared with that of every split, without
+ * branches */
 #define TS_RANGES_FEW 6u
 
 struct ts_ranges {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sends each record to the rank whose range it is in. Each rank sorts the records that it gets, and
- * passes them to `consume`. */
+/* Sends each record to the rank whose range of records it is in. Each rank sorts the records that
+ * it gets, and passes them to `consume`, the next step of the build. */
 #include "build/ranks/ranks_deal.h"
 
 #include <stdlib.h>
@@ -26,7 +26,8 @@ static int new_deal(struct ts_dealing *d, struct ts_err *err)
     for (uint32_t i = 0; i < d->s->n_from; i++)
         if (d->s->from[i].layout.words > from_words)
             from_words = d->s->from[i].layout.words;
-    /* 3: `moved`, and `send` twice, because shared memory has two arrays for each rank */
+    /* 3 arrays of converted records: `moved`, and `send` twice, as shared memory has two for each
+     * rank */
     d->piece = b->scratch_words / (from_words + 3 * words + 1);
     d->piece = d->piece < most_dealt(d) ? d->piece : most_dealt(d);
     if (d->piece > b->area_words / words / n / 4) /* one rank may get all records of 4 rounds */
@@ -74,9 +75,9 @@ static int can_replace(const struct ts_dealing *d)
            d->filled <= d->b->rooms.words / d->s->sort.to->words;
 }
 
-/* For sorts into whole partitions: the first records of rank r (its head) may belong to a partition
- * that begins on a lower rank. Sets head[r], the number of these records, and owner[r], the rank
- * that gets them. All ranks compute the same values. */
+/* For sorts into whole partitions (TS_PARTITION_NNZ records): the first records of rank r (its
+ * head) may belong to a partition that begins on a lower rank. Sets head[r], the number of these
+ * records, and owner[r], the rank that gets them. All ranks compute the same values. */
 static int plan_heads(struct ts_dealing *d, int taken, uint64_t *head, uint32_t *owner,
                       struct ts_err *err)
 {
@@ -110,11 +111,11 @@ static int give(struct ts_dealing *d, uint64_t *rec, uint64_t n, struct ts_err *
     return n > take ? d->s->sort.consume(d->s->sort.arg, rec + take * words, n - take, err) : 0;
 }
 
-/* Returns the memory that is free while sorted records are passed to `consume`. For a mode copy, it
- * should stay free while the next copy is sorted. If possible it is in the memory of b->spool,
- * behind the records, with a gap in case the next copy is larger. Most of it was in use when
- * records were longer, so the kernel need not clear it. Otherwise it is the other memory for stored
- * records, or an area. */
+/* Returns the memory that is free while sorted records are passed to `consume`. For a copy of one
+ * mode, it should stay free while the records are sorted for the next mode. If possible it is in
+ * the memory of b->spool, behind the records, with a gap in case this rank then gets more records.
+ * Most of it was in use when records were longer, so the kernel need not clear it. Otherwise it is
+ * the other memory for stored records, or an area. */
 static struct ts_spare spare_of(const struct ts_dealing *d, uint64_t *area)
 {
     const struct ts_build *b = d->b;
@@ -133,9 +134,9 @@ static struct ts_spare spare_of(const struct ts_dealing *d, uint64_t *area)
 }
 
 /* Sorts the received records into the memory of b->spool. Over all ranks they are the nonzeros of
- * b->spool, in another order of records and fields. So they replace its records, and the next mode
- * copy is made from them. Otherwise a rank would use three times the memory of its records, and the
- * kernel would have to clear a third of it. */
+ * b->spool, in another order of records and fields. So they replace its records, and the copy of
+ * the next mode is made from them. Otherwise a rank would use three times the memory of its
+ * records, and the kernel would have to clear a third of it. */
 static uint64_t *sort_in_place_of_spool(struct ts_dealing *d)
 {
     struct ts_build *b = d->b;
@@ -145,11 +146,13 @@ static uint64_t *sort_in_place_of_spool(struct ts_dealing *d)
     uint8_t field[TS_MAX_ORDER + 1] = { 0 };
     uint64_t *sorted;
     if (b->writing != NULL && packed >= spool->head && packed < end)
-        /* packed partitions of the previous copy are still in this memory */
+        /* packed partitions of the previous mode's copy are still in this memory: waits until they
+         * are written */
         ts_mode_writer_wait(b->writing);
     sorted = ts_record_sort(b->area[0], spool->head, d->filled, s->to->words, s->direct_bits,
                             s->to->bits, b->memory.threads, b->o->stop, b->work);
-    /* the sort left the result in the area, because there were few records or they were sorted */
+    /* the sort left the result in the area, because there were few records, or they were sorted
+     * already */
     if (sorted == b->area[0]) {
         b->area[0] = spool->head;
         spool->head = b->rooms.mem[spool->room - 1] = sorted;
@@ -177,7 +180,9 @@ static int give_all(struct ts_dealing *d, struct ts_err *err)
         rec = sort_in_place_of_spool(d);
     } else {
         rc = ts_extsort_end(d->runs, &area, err);
-        if (!d->s->whole) /* the report counts only runs of the input, as with one process */
+        /* the report counts runs of the input, but not those of sorts for a mode, as with one
+         * process */
+        if (!d->s->whole)
             b->report->n_runs += ts_extsort_runs(d->runs);
         if (rc == 0)
             rc = ts_extsort_next(d->runs, &rec, &n, err);
@@ -198,8 +203,8 @@ static int give_all(struct ts_dealing *d, struct ts_err *err)
     return rc;
 }
 
-/* Sends the head of this rank to its owner. Passes the heads from higher ranks to `consume`, which
- * complete the last partition of this rank. */
+/* Sends the head of this rank (its first records, see plan_heads) to its owner. Passes the heads
+ * from higher ranks to `consume`, which complete the last partition of this rank. */
 static int give_heads(struct ts_dealing *d, int rc, const uint64_t *head, const uint32_t *owner,
                       struct ts_err *err)
 {
@@ -221,8 +226,9 @@ static int give_heads(struct ts_dealing *d, int rc, const uint64_t *head, const 
     return rc == 0 && n > 0 ? d->s->sort.consume(d->s->sort.arg, got, n, err) : rc;
 }
 
-/* To be called when the records of b->kept are no longer needed there. Exchanges their memory with
- * area[1], because the kernel need not clear this memory again. Then frees b->kept. */
+/* To be called when the records of b->kept are no longer needed there. Their memory becomes
+ * area[1], because the kernel need not clear it again; the old area[1] becomes memory for stored
+ * records. Then frees b->kept. */
 static void reuse_room(struct ts_build *b)
 {
     const uint32_t room = b->n_kept > 0 ? b->kept[0].room : 0;
@@ -235,8 +241,8 @@ static void reuse_room(struct ts_build *b)
 }
 
 /* Passes the records of this rank, which are already sorted over all ranks, to `consume`. b->spool
- * stays as it is, because later copies need it. Records of b->kept are converted first, in place or
- * into an area. */
+ * does not change, because later mode copies need it. Records of b->kept are converted first, in
+ * place or into an area. */
 static int give_own(struct ts_dealing *d, struct ts_err *err)
 {
     struct ts_build *b = d->b;

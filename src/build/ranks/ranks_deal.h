@@ -32,7 +32,7 @@ struct ts_dealing {
     const struct ts_build_ranks_sort *s;
     struct ts_comm *c;
     uint32_t spool; /* which of the lists of records s->from is being read */
-    uint64_t at;    /* number of the next record of this list */
+    uint64_t at;    /* number of the next record to be read from this list */
     uint64_t piece; /* most records that a rank sends in a round */
     /* arrays of `piece` records: as read, converted, and grouped by the rank they go to */
     uint64_t *in, *moved, *send;
@@ -41,7 +41,7 @@ struct ts_dealing {
     void *shared;
     uint64_t round;  /* number of rounds so far */
     uint32_t *to;    /* for each record of `moved`, the rank that it goes to */
-    uint64_t *split; /* the first records of ranges 1 to n - 1 */
+    uint64_t *split; /* the records with which ranges 1 to n - 1 begin */
     struct ts_ranges ranges;
     /* count: n x (n + 1), row-major. Row r has the number of records that rank r sends to each rank
      * in this round, and then 1 if rank r has failed. count_first: offsets of the rows, for
@@ -57,7 +57,7 @@ struct ts_dealing {
      * received in total */
     uint64_t filled, done, total;
 
-    /* for sorts into whole partitions (s->whole) */
+    /* members for sorts into whole partitions (s->whole) */
     /* the first records of this rank, which go to a lower rank: the records, their number, and how
      * many are in `head` so far */
     uint64_t *head, n_head, head_len;

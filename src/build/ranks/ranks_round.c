@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs a round. Each rank groups its next records by the rank they go to. Then all ranks exchange
- * the counts, and the records are sent. */
+/* Runs a round of sending records. Each rank groups its next records by the rank they go to. Then
+ * all ranks exchange the counts, and the records are sent. */
 #include "build/ranks/ranks_deal.h"
 
 /* records that a thread groups at a time, so that they stay in the cache */
@@ -31,7 +31,8 @@ int ts_deal_share(struct ts_dealing *d, struct ts_err *err)
     return rc;
 }
 
-/* Whether `rank` gets records from this rank through shared memory, without messages. */
+/* Whether `rank` gets records from this rank through shared memory, because it is on this machine,
+ * and not by messages. */
 static int is_here(const struct ts_dealing *d, uint32_t rank)
 {
     return d->shared != NULL && d->c->machine[rank] == d->c->machine[d->c->rank];
@@ -73,7 +74,8 @@ static void group(struct ts_dealing *d, const struct ts_record_layout *from, con
             ts_ranges_find(&d->ranges, rec + i * words, some, d->to + i, count);
         }
     }
-    for (uint32_t k = 0; k < 2 * ranks; k++) { /* k < ranks: records that messages carry */
+    /* k < ranks: records that go by messages; k >= ranks: through shared memory */
+    for (uint32_t k = 0; k < 2 * ranks; k++) {
         const uint32_t r = k % ranks;
         if (is_here(d, r) != (k >= ranks))
             continue;
@@ -164,8 +166,8 @@ static struct ts_dealing_take find_take(const struct ts_dealing *d, uint32_t ran
                                      row[d->c->rank] };
 }
 
-/* Numbers the records that the first n_takes entries of d->take list one after another, and copies
- * records first .. end - 1. */
+/* Copies records first .. end - 1 of those in the first n_takes entries of d->take, counted over
+ * these entries, to `to`. */
 static void copy_taken(const struct ts_dealing *d, uint32_t n_takes, uint64_t *to, uint64_t first,
                        uint64_t end)
 {

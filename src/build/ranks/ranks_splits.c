@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Chooses the records with which the ranges of the ranks begin. */
+/* Chooses the records with which the ranges of the ranks begin. Each rank gets the records of its
+ * range. */
 #include <stdlib.h>
 
 #include "build/ranks/ranks_deal.h"
@@ -36,8 +37,8 @@ static int read_sample(struct ts_dealing *d, uint64_t at, uint64_t *to, struct t
     return 0;
 }
 
-/* Returns 1 if the records of this rank are in memory and already sorted as the sort will sort
- * them. */
+/* Returns 1 if the records of this rank are in memory and already in the order that the sort will
+ * give. */
 static int are_sorted(const struct ts_dealing *d, struct ts_err *err)
 {
     const struct ts_build_ranks_sort *s = d->s;
@@ -73,8 +74,9 @@ static int take_parts(struct ts_dealing *d, int *taken, struct ts_err *err)
     return rc;
 }
 
-/* Chooses the splits by samples. Every step-th record of each rank is a sample. The sorted samples
- * of all ranks are divided into equal parts, so that the ranges have about equally many records. */
+/* Chooses the splits (first records of ranges) by samples. Every step-th record of each rank is a
+ * sample. The sorted samples of all ranks are divided into equal parts, so that the ranges have
+ * about equally many records. */
 static int take_samples(struct ts_dealing *d, struct ts_err *err)
 {
     struct ts_build *b = d->b;
@@ -118,7 +120,8 @@ int ts_deal_splits(struct ts_dealing *d, int *taken, struct ts_err *err)
     uint64_t least[2] = { d->piece, UINT64_MAX - ts_deal_own(d->s) };
     int rc = ts_build_comm_join(&d->b->ranks, 0, TS_JOIN_MIN, least, 2, err);
     d->piece = least[0] < UINT64_MAX - least[1] ? least[0] : UINT64_MAX - least[1];
-    d->piece += d->piece == 0; /* the piece is 0 if no rank has records, or space for one */
+    /* the most records of a round are at least 1, also if no rank has a record */
+    d->piece += d->piece == 0;
     if (rc == 0)
         rc = take_parts(d, taken, err);
     if (rc == 0 && !*taken)

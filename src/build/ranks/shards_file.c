@@ -19,7 +19,7 @@ static int open_direct(const struct ts_partition_deal_plan *plan, int flags)
 {
     const int all = flags | O_WRONLY | O_CLOEXEC, direct = plan->writer.compress ? 0 : O_DIRECT;
     int fd = open(plan->writer.path, all | direct, 0666);
-    if (fd < 0 && errno == EINVAL) /* the open may have created the file although it failed */
+    if (fd < 0 && errno == EINVAL) /* an open that fails may have created the file */
         fd = open(plan->writer.path, all & ~O_EXCL, 0666);
     return fd;
 }
@@ -33,7 +33,8 @@ int ts_shards_file_open(const struct ts_partition_deal_plan *plan, uint64_t byte
     if (plan->ranks->comm->rank == 0) {
         *fd = open_direct(plan, O_CREAT | O_EXCL);
         rc = *fd < 0 ? ts_fail_errno(err, TS_EIO, "%s: cannot create", path) : 0;
-        /* a process that exceeds this limit is killed, even if it only extends the file */
+        /* extends the file only without a limit on file sizes, because a process that exceeds it is
+         * killed */
         if (rc == 0 && bytes > 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
             limit.rlim_cur == RLIM_INFINITY)
             (void)!fallocate(*fd, 0, 0, (off_t)bytes);

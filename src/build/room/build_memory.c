@@ -12,7 +12,7 @@
 #include "stream/comm.h"
 
 #define SCRATCH_SHARE 8u /* scratch memory is 1/8 of an area */
-/* least words of scratch memory, but not more than an area */
+/* fewest words of scratch memory, except that it is never larger than an area */
 #define SCRATCH_WORDS (UINT64_C(1) << 20)
 #define SHARD_SHARE   8u /* a shard may need at most 1/8 of the memory */
 /* most bytes of all bitmaps of used slices; modes whose bitmaps do not fit are numbered by a
@@ -58,7 +58,7 @@ static void share_reading(uint64_t memory, struct ts_build_memory *m)
 static void share_areas(uint64_t memory, int rooms, struct ts_build_memory *m)
 {
     const uint64_t other = m->sort_bytes + most(m->read_bytes, most(m->merge_bytes, m->pack_bytes));
-    /* a limit that only tests with little memory reach: the areas get at least a quarter */
+    /* areas get at least a quarter of the memory; only tests with little memory come to that */
     const uint64_t words = (memory - least(other, memory / 4 * 3)) / 8;
     uint64_t area = words / ((rooms ? 4 : 2) * SCRATCH_SHARE + 1) * SCRATCH_SHARE;
     const int has_rooms = rooms && area / SCRATCH_SHARE >= SCRATCH_WORDS;
@@ -85,7 +85,8 @@ void ts_build_memory_share_beside(const struct ts_build_options *o, uint32_t ord
     share_reading(memory, &m);
     m.read_bytes += beside_bytes;
     m.bitmap_bytes = least(MAX_BITMAPS, most(MIN_BITMAPS, memory / 16));
-    if (ts_comm_many(o->comm)) /* several ranks number all slices by bitmaps */
+    /* several ranks number all slices by bitmaps, which get more memory then */
+    if (ts_comm_many(o->comm))
         m.bitmap_bytes = most(MIN_BITMAPS, memory / 8);
     m.merge_threads = threads_for(m.threads, memory / 6, each);
     m.merge_bytes = m.merge_threads * each + m.bitmap_bytes;
@@ -96,7 +97,7 @@ void ts_build_memory_share_beside(const struct ts_build_options *o, uint32_t ord
         m.area_words = o->area_words / 512 * 512;
         m.room_words = ts_comm_many(o->comm) ? m.area_words : 0;
     }
-    /* for tests with small areas: the nonzeros of piece_bytes of text must fit in an area */
+    /* for tests with small areas: the nonzeros in piece_bytes of text must fit in an area */
     while (m.piece_bytes / 2 > m.area_words && m.piece_bytes > 1024)
         m.piece_bytes /= 2;
     m.scratch_words = m.area_words / SCRATCH_SHARE;

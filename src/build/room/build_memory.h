@@ -25,7 +25,7 @@
 #include "build/build.h"
 
 struct ts_build_memory {
-    /* number of threads that sort and pack, that read, and that merge */
+    /* number of threads that sort and pack; of threads that read; of threads that merge */
     uint32_t threads, read_threads, merge_threads;
     /* bytes of text that each thread reads at a time */
     size_t piece_bytes;
@@ -35,7 +35,8 @@ struct ts_build_memory {
     uint64_t read_bytes, merge_bytes, pack_bytes; /* bytes that reading, merging and packing need */
     /* bytes that sorting needs in addition to reading, merging or packing */
     uint64_t sort_bytes;
-    uint64_t area_words, scratch_words; /* words of each of the two areas, and of scratch */
+    /* words of each of the two areas for sorting records, and of the smaller scratch memory */
+    uint64_t area_words, scratch_words;
     /* with several ranks: words of each of two more areas, for stored records (spool.h) */
     uint64_t room_words;
 };

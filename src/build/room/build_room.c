@@ -36,7 +36,8 @@ static void report(const struct ts_build *b)
     (void)ts_room_may_lack(&b->room, &r->need[TS_NEED_BEFORE], "", &r->may_lack);
 }
 
-/* Returns an upper bound of the bytes of a file of labels or text. UINT64_MAX: not known. */
+/* Returns an upper bound of the bytes of the text in a file of labels or of nonzeros, decompressed.
+ * UINT64_MAX: not known. */
 static uint64_t text_high(const char *path)
 {
     unsigned char head[TS_DECOMPRESS_HEAD];
@@ -89,8 +90,9 @@ static int is_neighbour(const struct ts_comm *c, uint32_t rank)
            (c->machine != NULL && c->machine[rank] == c->machine[c->rank]);
 }
 
-/* Adds to need->tmp.low the lower bounds of the other ranks on this machine whose temporary files
- * are on the same disk. The bound of each rank is about its own files only. */
+/* Adds to need->tmp.low, the lower bound of temporary files, the bounds of the other ranks on this
+ * machine whose temporary files are on the same disk. The bound of each rank is about its own files
+ * only. */
 static int join_needs(struct ts_build *b, int rc, struct ts_need *need, struct ts_err *err)
 {
     const struct ts_comm *c = b->ranks.comm;
@@ -160,8 +162,8 @@ static uint64_t kept_bytes(const struct ts_build *b, uint64_t more)
     return bytes > rooms ? bytes - rooms : 0;
 }
 
-/* Warns once if the space would be too small for the whole input. read: its number of nonzeros, if
- * the input still to come is like the input so far. */
+/* Warns once if the space will be too small for the whole input. read: the number of nonzeros of
+ * the whole input, if the input still to come is like the input so far. */
 static void warn_of_rest(struct ts_build *b, struct ts_build_space_in *in, double read)
 {
     struct ts_need need;
@@ -244,8 +246,8 @@ int ts_build_room_known(struct ts_build *b, struct ts_err *err)
     return ts_build_comm_agree(&b->ranks, rc, err);
 }
 
-/* Writes the needed space and the free space as text, for a result and temporary files on one disk
- * or on two. */
+/* Writes the needed space and the free space as text, whether the result and the temporary files
+ * are on one disk or on two. */
 static void print_need(const struct ts_room *r, const struct ts_need *need, char *ret, size_t size)
 {
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS], c[TS_NUM_CHARS], d[TS_NUM_CHARS];

@@ -38,9 +38,9 @@ static uint32_t words_of(const uint32_t *width, uint32_t order, uint32_t value_b
     return l.words;
 }
 
-/* Returns the words of a record as it is read. high 1: for the largest possible sizes of the modes;
- * 0: for the smallest. slack: number of bits by which indices of early runs may be narrower,
- * because larger indices were read later. */
+/* Returns the words of a record (a nonzero as bits) as it is read. high 1: for the largest possible
+ * sizes of the modes; 0: for the smallest. slack: number of bits by which indices in early runs may
+ * be narrower, because larger indices were read later. */
 static double read_words(const struct ts_build_space_in *in, int high, uint32_t slack)
 {
     const uint32_t value = in->o->weights ? 64 : 8 * in->o->value_bytes;
@@ -67,9 +67,9 @@ static double packed_words(const struct ts_build_space_in *in, int high)
     return words_of(width, in->order, high ? in->value_bits : 0);
 }
 
-/* Returns an upper bound of the bytes of a mode copy. Each index counts with its full width, except
- * that the copy stores a row of its mode only where the row begins. The bound includes the flags of
- * each level, and the headers of streams and blocks (block_codec.h). */
+/* Returns an upper bound of the bytes of the copy of the nonzeros for one mode. Each index counts
+ * with its full width, except that the copy stores a row of its mode only where the row begins. The
+ * bound includes the flags of each level, and the headers of streams and blocks (block_codec.h). */
 static double copy_high(const struct ts_build_space_in *in, uint32_t mode)
 {
     const uint32_t levels = in->order - 1, streams = 2 * levels + 2;
@@ -81,9 +81,10 @@ static double copy_high(const struct ts_build_space_in *in, uint32_t mode)
     return body + (body / ((double)in->o->shard_bytes / 2) + 2) * TS_PAGE;
 }
 
-/* Returns a lower bound of the bytes of a mode copy, the larger of two bounds. One is the size of
- * the block headers, divided by the most that LZ4 can compress. The other is the entropy of the
- * cells, minus the part of it that the files of rows and the index hold. */
+/* Returns a lower bound of the bytes of the copy of the nonzeros for one mode, the larger of two
+ * bounds. One is the size of the block headers, divided by the most that LZ4 can compress. The
+ * other is the entropy of the cells, minus the part of it that the files of rows and the index
+ * hold. */
 static double copy_low(const struct ts_build_space_in *in)
 {
     const uint32_t levels = in->order - 1;
@@ -110,14 +111,15 @@ static void estimate_result(const struct ts_build_space_in *in, struct ts_need *
         s->file = most(s->file, ts_space_bytes(one_low));
         high += one + ts_space_number(least(in->dim[m].high, in->nnz.high)) * ROW_BYTES + TS_PAGE;
         high += one / ((double)in->o->shard_bytes / 2) * sizeof(struct ts_disk_shard);
-        if (one > TS_SHARD_WRITER_AHEAD) /* the writer extends a large file before it writes */
+        /* the writer makes a large file longer before it fills it */
+        if (one > TS_SHARD_WRITER_AHEAD)
             ahead = fmax(ahead, fmax(one / 4, TS_SHARD_WRITER_AHEAD));
     }
     s->result = (struct ts_space){ ts_space_bytes(low), ts_space_bytes(high + ahead) };
 }
 
-/* Whether a mode is numbered by a sort, because the bitmaps are too large. high 1: whether that is
- * possible; 0: whether it is certain. */
+/* Whether the used slices of a mode are numbered by a sort, because the bitmaps of used slices
+ * would be too large. high 1: whether that is possible; 0: whether it is certain. */
 static int is_numbered(const struct ts_build_space_in *in, const struct ts_build_memory *m,
                        int high)
 {
@@ -142,7 +144,8 @@ static double memory_high(const struct ts_build_space_in *in, const struct ts_bu
 }
 
 /* With several ranks: returns a lower bound of the bytes of this rank's temporary files. They have
- * the records that do not fit in its sort areas, memory for stored records and scratch memory. */
+ * the records that do not fit in its areas for sorting, memory for stored records and scratch
+ * memory. */
 static double rank_low(const struct ts_build_space_in *in, const struct ts_build_memory *m,
                        double words)
 {
@@ -180,7 +183,8 @@ void ts_build_space_estimate(const struct ts_build_space_in *in, struct ts_need 
         high = fmax(high, 8 * nnz * (w + p));
         pack_high = 16 * nnz * p;
     }
-    if (ranks) { /* files of records to send, runs, merged records; then packed partitions */
+    /* files of records to send, of runs and of merged records; later of packed partitions */
+    if (ranks) {
         high = 8 * (2 * read + nnz) * w;
         pack_high = 24 * nnz * p + (double)s.result.high;
     }

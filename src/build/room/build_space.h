@@ -46,10 +46,11 @@ struct ts_build_space_in {
     uint64_t runs_bytes;
     struct ts_space nnz;               /* number of cells of the tensor */
     struct ts_space dim[TS_MAX_ORDER]; /* size of each mode: the largest index + 1 */
-    /* bytes of each mode copy, if better bounds are known; 0, 0: not known */
+    /* bounds of the bytes of each mode copy, if better ones are known; 0, 0: not known */
     struct ts_space copy[TS_MAX_ORDER];
     uint32_t value_bits; /* most bits of a packed value and its weight */
-    double cell_bits;    /* lower bound of the information in cells and values; 0: not known */
+    /* lower bound of the information in cells and values, in bits; 0: not known */
+    double cell_bits;
     /* upper bound of the bytes of labels, and of names on disk during the build */
     uint64_t names_bytes;
 };
@@ -65,8 +66,8 @@ void ts_build_space_of_synth(const struct ts_synth *s, struct ts_build_space_in 
 /* Sets bounds of the number of nonzeros in text files. In files that are not compressed, it counts
  * the lines of some pieces. For a compressed file only a lower bound is known: the lines at its
  * start or, if no line is left out, an extrapolation to its size. For a pipe the bounds are 0 and
- * UINT64_MAX. Lines that may be left out count only for the upper bound: zeros, numbers too near to
- * 0 for the stored type, missing fields. unpack_bytes: memory for decompression. */
+ * UINT64_MAX. Lines that may be left out (zeros, numbers too near to 0 for the stored type, missing
+ * fields) count only for the upper bound. unpack_bytes: memory for decompression. */
 void ts_build_space_of_text(const char *const paths[], uint32_t n_paths, uint64_t unpack_bytes,
                             struct ts_build_space_in *in);
 

@@ -14,9 +14,9 @@
 #include "source/text/number_text.h"
 #include "stream/comm.h"
 
-#define PIECES 16 /* number of pieces of a file that are read; PIECE: bytes of each */
+#define PIECES 16 /* number of pieces of a file that are read, of PIECE bytes each */
 #define PIECE  32768
-#define HEAD   (UINT64_C(1) << 20) /* bytes of text of a compressed file that are read */
+#define HEAD   (UINT64_C(1) << 20) /* most bytes of text that are read of a compressed file */
 #define FILES  64                  /* most files that are read; others are estimated from these */
 #define VALUES 1024 /* values of a binary file that are read at each of PIECES places */
 
@@ -89,14 +89,16 @@ void ts_build_space_of_synth(const struct ts_synth *s, struct ts_build_space_in 
     drawn = s->ratings ? n : -expm1(-n * squares * 1.02) / (squares * 1.02);
     drawn = fmax(1, drawn - (s->ratings ? 0 : 5 * sqrt(n) + 1));
     value = s->value_last == 0 || s->ratings ? (s->value_bytes == 4 ? 22 : 50) : log2(range);
-    if (s->value_last > 0 && s->value_first == 0 && !s->ratings) { /* zeros are dropped */
+    /* values may be 0, and zeros are dropped */
+    if (s->value_last > 0 && s->value_first == 0 && !s->ratings) {
         const double kept = (range - 1) / range;
         in->read.low = ts_space_bytes(fmax(0, n * kept - 5 * sqrt(n)));
         drawn = fmax(1, drawn * kept - 5 * sqrt(n));
         value = 0;
     }
     in->nnz.low = least(ts_space_bytes(drawn), in->nnz.high);
-    if (s->ratings || squares * cells < 1.001) /* all sets of cells are equally likely */
+    /* in the first case all sets of so many cells are equally likely */
+    if (s->ratings || squares * cells < 1.001)
         bits = fmin(log2_choose(cells, (double)in->nnz.low),
                     log2_choose(cells, ts_space_number(in->nnz.high)));
     else /* entropy of the draws, minus that of their order and of how many draws hit each cell */
@@ -113,12 +115,13 @@ void ts_build_space_of_synth(const struct ts_synth *s, struct ts_build_space_in 
 /* ------------------------------------------------------------------ lines of text files */
 
 struct lines {
-    /* in the pieces that were read: bytes, lines, and lines that are certainly not left out */
+    /* of the pieces of text that were read: bytes, lines, and lines that are certainly not left
+     * out */
     double bytes, all, sure;
 };
 
-/* Whether a line with this field may be left out, because the field is 0, may be rounded to 0 in
- * the stored type, or is missing. Quotes are ignored. */
+/* Whether a line with this field may be left out of the nonzeros, because the field is 0, may be
+ * rounded to 0 in the stored type, or is missing. Quotes are ignored. */
 static int may_be_nothing(const struct ts_build_options *o, const char *p, const char *end)
 {
     const int least_point = o->value_bytes == 4 || o->weights ? FLT_MIN_10_EXP : DBL_MIN_10_EXP;
@@ -252,9 +255,9 @@ static int look_at_plain(const struct ts_build_space_in *in, int fd, uint64_t si
     return 0;
 }
 
-/* A file of text on disk. */
+/* A file of text on disk whose lines are estimated. */
 struct text_file {
-    int fd; /* -1: the file cannot be read in advance */
+    int fd; /* -1: the file cannot be read before the build reads it */
     int packed;
     int gzip;
     uint64_t size;
@@ -313,8 +316,7 @@ static void set_read(struct ts_build_space_in *in, double low, double own, doubl
                                  in->read.high };
 }
 
-/* The fewest and the most lines per byte, of the compressed files that were read, or of the other
- * files. */
+/* The fewest and the most lines per byte in some files: the compressed ones, or the others. */
 struct density {
     int any;
     double low, high;
@@ -342,7 +344,7 @@ void ts_build_space_of_text(const char *const paths[], uint32_t n_paths, uint64_
                             struct ts_build_space_in *in)
 {
     const uint32_t step = n_paths <= FILES ? 1 : (n_paths + FILES - 1) / FILES;
-    struct density seen[2] = { { 0 } }; /* of uncompressed files, of compressed files */
+    struct density seen[2] = { { 0 } }; /* [0]: of uncompressed files, [1]: of compressed files */
     double sum_low = 0, sum_own = 0, sum_high = 0;
     for (uint32_t i = 0, pass = 0; pass < 2; i = i + 1 == n_paths ? (pass++, 0) : i + 1) {
         struct text_file f;
@@ -394,7 +396,8 @@ static int count_zeros(int fd, const struct ts_binary_form *f, uint64_t first, u
     return zeros;
 }
 
-/* Returns a lower bound of the number of nonzeros of a file, from the place with the most zeros. */
+/* Returns a lower bound of the number of nonzeros of a file, from the place in the file with the
+ * most zeros among its values. */
 static double sure_nonzeros(int fd, const struct ts_binary_form *f,
                             const struct ts_build_options *o)
 {
@@ -456,8 +459,8 @@ static uint64_t picked(const unsigned char *rows, uint64_t first, uint64_t last)
     return n;
 }
 
-/* Counts the nonzeros of a mode copy in shards with a row that is not picked (*lost), and in shards
- * with a row that is picked (*kept). */
+/* Counts the nonzeros of the copy for `mode`: *lost, in shards with a row that is not picked;
+ * *kept, in shards with a row that is picked. */
 static void look_at_mode(const struct ts_tensor *t, const struct ts_pick *pick, uint32_t mode,
                          uint64_t *lost, uint64_t *kept)
 {
@@ -486,7 +489,8 @@ void ts_build_space_of_tensor(const struct ts_tensor *t, const struct ts_pick *p
     if (pick->side != TS_PICK_ALL && (t->header.flags & TS_TENSOR_DUPLICATES) != 0) {
         /* nonzeros of one cell have the same hash, so all may be held out, or none */
         low = 0;
-    } else if (pick->side != TS_PICK_ALL) { /* eight standard deviations are subtracted or added */
+    } else if (pick->side != TS_PICK_ALL) {
+        /* the bounds are eight standard deviations from the mean number */
         const double share =
             pick->side == TS_PICK_HELD ? pick->hold_out.share : 1 - pick->hold_out.share;
         low = fmax(0, low * share - 8 * sqrt(low * share) - 1);

@@ -42,8 +42,8 @@ int ts_room_is_one_disk(const struct ts_room *r)
     return r->out.device == r->in_tmp.device;
 }
 
-/* Writes the last part of a message: another place for the result, or also for temporary files if
- * with_tmp is 1. */
+/* Writes the last part of a message, which advises another place for the result, or also for
+ * temporary files if with_tmp is 1. */
 static void print_advice(const struct ts_room *r, int with_tmp, char *ret, size_t size)
 {
     const char *place = r->place == NULL ? TS_SET_OUTPUT : r->place;
@@ -54,7 +54,8 @@ static void print_advice(const struct ts_room *r, int with_tmp, char *ret, size_
                        : ", or one for temporary files with " TS_SET_TMP);
 }
 
-/* Fails with a message: `need` bytes are needed in directory `dir`, where `there` are free. */
+/* Fails with the message that `need` bytes are needed in directory `dir`, where `there` bytes are
+ * free. */
 static int refuse(const struct ts_room *r, const char *when, uint64_t need, uint64_t there,
                   const char *dir, const char *files, const char *advice, struct ts_err *err)
 {

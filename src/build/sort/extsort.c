@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stores sorted runs in a file. Then reads from all runs the records of one range of keys after
- * another, each as large as memory allows. */
+/* Stores sorted runs of records in a file. Then returns all records in order: one range of keys
+ * after another, each with as many records as memory allows, read from all runs and sorted. */
 #include "build/sort/extsort.h"
 
 #include <assert.h>
@@ -13,12 +13,14 @@
 #include "base/files/tempfile.h"
 #include "build/sort/record_sort.h"
 
-#define SAMPLES 2048u /* most samples of a run */
+/* most samples of a run, which are records kept in memory to show where its keys are */
+#define SAMPLES 2048u
 /* most samples of all runs; if there are more, every second sample is dropped */
-#define ALL_SAMPLES  65536u
-#define ALL_BYTES    (UINT64_C(4) << 20) /* most bytes of all samples, likewise */
-#define MIN_STEP     16u                 /* fewest records between samples */
-#define BUFFER_WORDS 65536u              /* words of the buffer for records of another layout */
+#define ALL_SAMPLES 65536u
+/* most bytes of all samples; beyond that every second sample is dropped, too */
+#define ALL_BYTES    (UINT64_C(4) << 20)
+#define MIN_STEP     16u    /* fewest records between samples */
+#define BUFFER_WORDS 65536u /* words of the buffer for records of another layout */
 
 struct run {
     struct ts_record_layout layout;
@@ -27,13 +29,13 @@ struct run {
     uint64_t n_samples;
     /* samples: records 0, step, 2 step, ...; begin_ranges converts them to the final layout */
     uint64_t *sample;
-    uint64_t done; /* number of records already returned */
+    uint64_t done; /* number of records of this run that were returned already */
 
-    /* about the range that is being chosen, as record numbers in this run */
+    /* members about the range that is being chosen, as numbers of records in this run */
     uint64_t end;  /* records before this one are certainly in the range */
     uint64_t over; /* records from this one on are certainly not in the range */
-    uint64_t cut;  /* number of records below the bound that is being tried */
-    uint64_t may;  /* at most this many records are below a bound, as samples show */
+    uint64_t cut;  /* number of records below the end of the range that is being tried */
+    uint64_t may;  /* upper bound, by the samples, of the number of records below a sample */
 };
 
 /* A sample that may become the end of a range. `count` records of its run come before it. */
@@ -52,7 +54,7 @@ struct ts_extsort {
     uint32_t thinned; /* how often every second sample was dropped */
     uint64_t n_samples;
     struct ts_record_layout layout;
-    struct ts_extsort_area area; /* two areas for ranges, with records of `layout` */
+    struct ts_extsort_area area; /* two areas of memory for the records of a range, in `layout` */
     /* all records, sorted, if there are no runs; NULL: there are runs, or the records were
      * returned */
     uint64_t *whole, n_whole;
@@ -155,13 +157,13 @@ static uint64_t *sort_area(const struct ts_extsort *x, const struct ts_extsort_a
 int ts_extsort_add(struct ts_extsort *x, const struct ts_extsort_area *a, struct ts_err *err)
 {
     const uint64_t *sorted = sort_area(x, a);
-    /* a sort that was stopped leaves undefined records */
+    /* a sort that was stopped leaves undefined records, which must not be stored */
     const int rc = ts_stop_check(x->runs.stop, err);
     return rc < 0 ? rc : ts_extsort_spill(x, a->layout, sorted, a->n, err);
 }
 
-/* Compares bounds for qsort. Equal samples of one run keep their order. choose_bounds needs that,
- * and qsort alone does not guarantee it. */
+/* Compares bounds (samples) for qsort. Equal samples of one run keep their order. choose_bounds
+ * needs that, and qsort alone does not guarantee it. */
 static int compare_bounds(const void *pa, const void *pb)
 {
     const struct bound *a = pa, *b = pb;
@@ -188,7 +190,7 @@ static int convert_samples(struct ts_extsort *x, struct run *r)
     return 0;
 }
 
-/* Prepares the reading of ranges. To be called when all records are in runs. */
+/* Prepares the reading of ranges of records. To be called when all records are in runs. */
 static int begin_ranges(struct ts_extsort *x, const struct ts_extsort_area *a, struct ts_err *err)
 {
     x->layout = *a->layout;
@@ -256,7 +258,7 @@ static int count_below(struct ts_extsort *x, const struct run *r, const uint64_t
 {
     const uint32_t words = x->layout.words;
     uint64_t rec[TS_RECORD_WORDS], low = 0, high = r->n_samples;
-    while (low < high) { /* counts the samples below the bound */
+    while (low < high) { /* bisection among the samples of the run */
         const uint64_t mid = (low + high) / 2;
         if (ts_record_compare(r->sample + mid * words, bound, words) < or_equal)
             low = mid + 1;
@@ -282,10 +284,10 @@ static int count_below(struct ts_extsort *x, const struct run *r, const uint64_t
 
 /* ------------------------------------------------------------------ choosing a range */
 
-/* Chooses two bounds for the end of the range from the samples alone. Either may be NULL. *sure:
- * the largest bound for which at most `room` records are certainly below it. With many runs that
- * makes a small range, because each run may have up to a step more than its samples show. *likely:
- * a larger bound, which assumes half a step more for each run. */
+/* Chooses two bounds for the end of the next range from the samples alone. Either may be NULL.
+ * *sure: the largest bound for which at most `room` records are certainly below it. With many runs
+ * that makes a small range, because each run may have up to a step more than its samples show.
+ * *likely: a larger bound, for which each run is assumed to have half a step more. */
 static void choose_bounds(struct ts_extsort *x, uint64_t room, const uint64_t **sure,
                           const uint64_t **likely)
 {
@@ -353,8 +355,9 @@ static int draw_bound(struct ts_extsort *x, uint64_t *rec, struct ts_err *err)
     return read_run(x, r, r->end + k, 1, rec, err);
 }
 
-/* Adds undecided records to the range until it has `room` records. They are all equal, so it does
- * not matter which. Returns the number of records in the range. */
+/* Adds records that are neither certainly in the range nor certainly outside, until the range has
+ * `room` records. They are all equal, so it does not matter which. Returns the number of records in
+ * the range. */
 static uint64_t take_equal(struct ts_extsort *x, uint64_t room, uint64_t n)
 {
     for (uint32_t i = 0; i < x->runs.n; i++) {
@@ -391,12 +394,12 @@ static int choose_range(struct ts_extsort *x, uint64_t room, uint64_t *n, struct
             rc = try_bound(x, rec, 0, room, n, err);
         if (rc < 0)
             return rc;
-        if (rc == 0) /* `rec` and larger records are now outside the range */
+        if (rc == 0) /* too many: `rec` and larger records are now outside the range */
             continue;
         rc = try_bound(x, rec, 1, room, n, err);
         if (rc < 0)
             return rc;
-        if (rc == 0) { /* all undecided records equal `rec` */
+        if (rc == 0) { /* all records that are still undecided equal `rec` */
             *n = take_equal(x, room, *n);
             return 0;
         }
@@ -432,7 +435,7 @@ int ts_extsort_next(struct ts_extsort *x, uint64_t **rec, uint64_t *n, struct ts
     x->n_whole = 0;
     if (x->left == 0)
         return 0;
-    while (x->next_bound < x->n_bounds) { /* skips bounds below which all records were returned */
+    while (x->next_bound < x->n_bounds) { /* skips samples below which all records were returned */
         const struct bound *b = &x->bound[x->next_bound];
         const struct run *r = &x->run[b->run];
         if ((b->count + r->step < r->n ? b->count + r->step : r->n) > r->done)

@@ -26,11 +26,12 @@
 
 struct ts_extsort;
 
-#define TS_EXTSORT_BYTES (UINT64_C(5) << 20) /* bytes of memory besides the areas */
+/* bytes of memory that a sort needs besides the caller's areas */
+#define TS_EXTSORT_BYTES (UINT64_C(5) << 20)
 
-/* Makes a sort. `tmp` is the directory of the file, and the string must stay. The file is made with
- * the first run. After *stop is set, calls soon return TS_ESTOP. *work grows by up to 2 for each
- * record that is sorted (record_sort.h). stop and work may be NULL. */
+/* Makes a sort. `tmp` is the directory of the file of runs, and the string must stay. The file is
+ * made with the first run. After *stop is set, calls soon return TS_ESTOP. *work grows by up to 2
+ * for each record that is sorted (record_sort.h). stop and work may be NULL. */
 int ts_extsort_new(const char *tmp, uint32_t threads, const volatile sig_atomic_t *stop,
                    _Atomic uint64_t *work, struct ts_extsort **ret, struct ts_err *err);
 
@@ -52,7 +53,7 @@ struct ts_extsort_area {
 int ts_extsort_add(struct ts_extsort *x, const struct ts_extsort_area *a, struct ts_err *err);
 
 /* Adds the last records, which are in the first area. If there is no run, they are only sorted in
- * memory. Ranges are returned in the layout of this area. */
+ * memory. ts_extsort_next returns records in the layout of this area. */
 int ts_extsort_end(struct ts_extsort *x, const struct ts_extsort_area *a, struct ts_err *err);
 
 /* Stores n records as a run. They must be sorted by all their bits. */
@@ -61,10 +62,10 @@ int ts_extsort_spill(struct ts_extsort *x, const struct ts_record_layout *layout
 
 uint64_t ts_extsort_runs(const struct ts_extsort *x);
 
-/* Returns the next range: *n sorted records at *rec; *n is 0 at the end. */
+/* Returns the next records in order: *n of them at *rec; *n is 0 at the end. */
 int ts_extsort_next(struct ts_extsort *x, uint64_t **rec, uint64_t *n, struct ts_err *err);
 
-/* Whether the last call of ts_extsort_next returned the last range. */
+/* Whether the last call of ts_extsort_next returned the last records. */
 int ts_extsort_at_end(const struct ts_extsort *x);
 
 #endif

@@ -51,13 +51,14 @@ INLINE uint64_t moved(uint64_t x, struct move m)
     return (x << m.turn | x >> (-m.turn & 63)) & m.mask;
 }
 
-/* out[i] = the field of in[i], moved. */
+/* Sets out[i] to the field of record in[i], moved to its new place. */
 INLINE void move_words(const uint64_t *in, uint64_t n, struct move m, uint64_t *out)
 {
     SIMD for (uint64_t i = 0; i < n; i++) out[i] = moved(in[i], m);
 }
 
-/* out[i] |= the field of in[i], moved. */
+/* Adds to out[i] the field of record in[i], moved to its new place, whose bits must be zero
+ * before. */
 INLINE void join_words(const uint64_t *in, uint64_t n, struct move m, uint64_t *out)
 {
     SIMD for (uint64_t i = 0; i < n; i++) out[i] |= moved(in[i], m);
@@ -85,7 +86,7 @@ static struct pair pair_of(uint32_t start, uint32_t width, int out)
     return ret;
 }
 
-/* out[i] = the field of record i, which has two words. */
+/* Sets out[i] to the field of record i, which has two words. */
 INLINE void move_pairs(const uint64_t *in, uint64_t n, struct pair p, uint64_t *out)
 {
     SIMD for (uint64_t i = 0; i < n; i++) out[i] =

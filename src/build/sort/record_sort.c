@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Radix sort. Distributes records by their leading bits to pieces of the array, and then sorts each
- * piece in the cache. */
+/* Sorts records by a radix sort: distributes them by their leading bits to pieces of the array, and
+ * then sorts each piece in the cache. */
 #include "build/sort/record_sort.h"
 
 #include <omp.h>
@@ -10,10 +10,12 @@
 #include "base/stop.h"
 #include "build/sort/record.h"
 
-/* most bits of a digit: 2048 destinations, few enough for the second-level TLB with 4K pages */
-#define MAX_DIGIT     11u
-#define LOCAL_WORDS   65536u /* a range of records of at most 512 KiB is sorted in the cache */
-#define TARGET_WORDS  6144u  /* size of the ranges into which the first digit should divide */
+/* most bits by which records are distributed at once (a digit): 2048 destinations, few enough for
+ * the second-level TLB with 4K pages */
+#define MAX_DIGIT   11u
+#define LOCAL_WORDS 65536u /* a range of records of at most 512 KiB is sorted in the cache */
+/* words of the pieces into which the first digit should divide the array */
+#define TARGET_WORDS  6144u
 #define INSERTION_MAX 24u
 #define STOP_PIECE    65536u /* records between two checks whether to stop */
 
@@ -23,7 +25,9 @@ struct sort {
     uint32_t words, key_bits, bits, threads;
     uint64_t *own; /* buffer of LOCAL_WORDS words for one thread; NULL: the other array is used */
     const volatile sig_atomic_t *stop;
-    _Atomic uint64_t *work; /* grows with the work that is done; may be NULL */
+    /* grows by 1 for each record that is distributed, and again when its piece is sorted; or
+     * NULL */
+    _Atomic uint64_t *work;
 };
 
 static inline void count_work(const struct sort *s, uint64_t n)
@@ -272,7 +276,7 @@ static void split_parallel(const struct sort *s, struct piece p, struct digit d,
         for (uint64_t i = p.n * t / threads, end_i; i < last && !ts_stop_asked(s->stop);
              i = end_i) {
             end_i = last - i < STOP_PIECE ? last : i + STOP_PIECE;
-            if (p.bit == 0) /* later distributions do not count as work */
+            if (p.bit == 0) /* only the first distribution counts as work */
                 count_work(s, end_i - i);
             if (words == 1)
                 for (; i < end_i; i++)
@@ -393,8 +397,8 @@ uint64_t *ts_record_sort(uint64_t *a, uint64_t *scratch, uint64_t n, uint32_t wo
 
 #define CONVERT_PIECE 256u
 
-/* Converts records and distributes them by a digit. Converts them twice: first to count the digits,
- * and then to move the records. */
+/* Converts records to another layout and distributes them by a digit. Converts them twice: first to
+ * count the digits, and then to move the records. */
 static void split_converting(const struct sort *s, const struct ts_record_move *v, uint64_t n,
                              struct digit d, struct work *w)
 {
@@ -498,14 +502,14 @@ static void sort_shared(const struct sort *s, struct piece p, uint64_t *scratch)
 
 /* A sort whose scratch memory is smaller than its records. */
 struct tight {
-    /* words: size of the scratch memory; share: how much of it each thread has */
+    /* words: size of the scratch memory in words; share: words of it for each thread */
     uint64_t *scratch, words, share;
     struct piece *list; /* pieces of the array of at most `share` words */
     uint64_t n_list, room;
 };
 
-/* Sorts a piece of the array, or puts it on the list if it has at most t->share words, so that one
- * thread can sort it later. */
+/* Sorts a piece of the array with all threads. If it has at most t->share words, puts it on the
+ * list instead, for one thread to sort later. */
 static void add_tight(const struct sort *s, struct tight *t, struct piece p)
 {
     const uint64_t words = p.n * s->words;

@@ -23,7 +23,8 @@
 
 #include "build/sort/record.h"
 
-/* Memory that a sort needs besides the arrays: for the sort as a whole, and for each thread. */
+/* Bytes of memory that a sort needs besides the arrays: for the sort as a whole, and for each
+ * thread. */
 #define TS_RECORD_SORT_BYTES        (UINT64_C(1) << 20)
 #define TS_RECORD_SORT_THREAD_BYTES (UINT64_C(640) << 10)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads a mode copy of a tensor into records, and sorts them some slices at a time or through
- * runs. */
+/* Reads the copy of the nonzeros for one mode into records, and sorts them some slices at a time or
+ * through runs. */
 #include "build/sort/reorder.h"
 
 #include <inttypes.h>
@@ -13,7 +13,8 @@
 #include "build/sort/record_sort.h"
 #include "format/shard.h"
 
-#define LEAST_WORDS (UINT64_C(1) << 16) /* least words of an area, except in tests */
+/* least words of an area of memory for records, except in tests */
+#define LEAST_WORDS (UINT64_C(1) << 16)
 
 struct reorder {
     const struct ts_reorder_conf *conf;
@@ -22,10 +23,11 @@ struct reorder {
     struct ts_record_layout layout;
     uint32_t key_bits;
     uint64_t *area[2], area_words;
-    uint64_t room, held, read; /* records: most in an area, now in area[0], read so far */
-    int whole_slices;          /* 1: each slice fits in an area */
-    struct ts_extsort *runs;   /* sorted runs, if some slice does not fit */
-    void **raw;                /* for each thread, memory for a shard */
+    /* numbers of records: the most in an area, those now in area[0], those read so far */
+    uint64_t room, held, read;
+    int whole_slices;        /* 1: each slice fits in an area */
+    struct ts_extsort *runs; /* sorted runs, if some slice does not fit */
+    void **raw;              /* for each thread, memory for a shard */
 };
 
 int ts_reorder_sorted(const struct ts_tensor *t, const uint8_t by[])
@@ -42,7 +44,7 @@ static void choose_layout(const struct ts_tensor *t, const uint8_t by[], struct 
     if (t->header.value_kind == TS_VALUE_DICT && !ts_tensor_weighted(t))
         width[t->order] = ts_record_width(t->header.n_dict - 1);
     if (t->header.value_kind == TS_VALUE_INT &&
-        !ts_tensor_weighted(t)) /* put_block checks that the value fits */
+        !ts_tensor_weighted(t)) /* put_block checks that each value fits */
         width[t->order] = ts_record_width((uint32_t)(t->header.value_max - t->header.value_base));
     ts_record_layout_set(l, t->order + 1, width);
 }
@@ -119,8 +121,8 @@ static int give_slices(struct reorder *r, int last, struct ts_err *err)
     return rc;
 }
 
-/* Moves the records of area[0] to a sorted run. last 1: all records were read; passes them to fn,
- * in order. */
+/* Sorts the records of area[0] and moves them to a run. last 1: all records were read, so it passes
+ * all of them to fn, in order. */
 static int drain_to_runs(struct reorder *r, int last, struct ts_err *err)
 {
     const struct ts_extsort_area area = {
@@ -182,7 +184,7 @@ static int put_block(const struct reorder *r, const struct ts_block *b, uint64_t
     return 0;
 }
 
-/* The failure of the first shard or block that failed, of those of all threads. */
+/* The failure of the first shard or block, by its number, that any thread could not read. */
 struct failure {
     int rc;
     uint64_t shard;
@@ -206,7 +208,7 @@ static int take_failure(const struct failure *f, struct ts_err *err)
     return f->rc;
 }
 
-/* Reads shards [first, first + n), each with another thread. */
+/* Reads shards [first, first + n), each by a thread of its own. */
 static int read_shards(struct reorder *r, uint64_t first, uint32_t n, struct ts_err *err)
 {
     struct failure f = { 0 };
@@ -287,7 +289,7 @@ static int get_memory(struct reorder *r, struct ts_err *err)
         area = r->conf->area_words;
     r->area_words = area;
     r->room = area / words;
-    /* a block must fit beside the largest slice */
+    /* area[0] must hold the largest slice, and a block with the start of the next slice */
     r->whole_slices = r->t->nnz + TS_BLOCK_NNZ <= r->room ||
                       r->m->disk.largest_slice + 2 * (uint64_t)TS_BLOCK_NNZ <= r->room;
     r->area[0] = malloc(area * sizeof *r->area[0]);

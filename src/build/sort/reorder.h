@@ -42,14 +42,15 @@ struct ts_reorder_conf {
      * not called before all are read. May be NULL. */
     void (*progress)(void *arg, uint64_t done);
 
-    uint64_t area_words; /* for tests: words of an area to sort in; 0: chosen from `memory` */
+    /* for tests: words of an area of memory to sort in; 0: chosen from `memory` */
+    uint64_t area_words;
 };
 
 /* Whether the copy of mode by[0] is sorted by modes by[0], by[1], ... already. */
 int ts_reorder_sorted(const struct ts_tensor *t, const uint8_t by[]);
 
 /* Return the least memory for `threads` threads, and the memory with which all nonzeros are sorted
- * at once. */
+ * at once instead of some slices at a time. */
 uint64_t ts_reorder_least(const struct ts_tensor *t, uint32_t threads);
 uint64_t ts_reorder_most(const struct ts_tensor *t, uint32_t threads);
 

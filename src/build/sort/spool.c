@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads and writes a sequence of records, in memory or in a temporary file. */
+/* Reads and writes a sequence of records (a spool), in memory or in a temporary file. */
 #include "build/sort/spool.h"
 
 #include <string.h>
@@ -53,7 +53,8 @@ void ts_spool_close(struct ts_spool *s)
     s->fd = -1;
 }
 
-/* Returns how many of the records first .. first + n - 1 are in memory, in the spool's room. */
+/* Returns how many of the records first .. first + n - 1 are in memory, in the room of the spool
+ * (memory for its first records). */
 static uint64_t in_room(const struct ts_spool *s, uint64_t first, uint64_t n)
 {
     const uint64_t left = first < s->head_n ? s->head_n - first : 0;

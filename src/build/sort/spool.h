@@ -31,10 +31,10 @@ struct ts_spool {
     /* two blocks of memory, of which the spool may use one for its first records; or NULL */
     struct ts_spool_rooms *rooms;
     uint32_t room;          /* number of the room that this spool uses, from 1; 0: none */
-    uint64_t *head, head_n; /* the records in the room; number of records that fit there */
+    uint64_t *head, head_n; /* the records in the room; how many fit there */
 };
 
-/* Makes an empty spool, with a temporary file in directory `tmp`, which must stay. The first
+/* Makes an empty spool, with a temporary file in directory `tmp`; that string must stay. The first
  * records go to a room, if one is free when they are appended. The room is free again when the
  * spool is closed. */
 int ts_spool_file(struct ts_spool *s, const struct ts_record_layout *layout, const char *tmp,

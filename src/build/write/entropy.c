@@ -19,9 +19,9 @@ double ts_entropy_log2_choose(double n, double k)
     m = n - k;
     if (n < STIRLING_FROM)
         return (lgamma(n + 1) - lgamma(k + 1) - lgamma(m + 1)) / M_LN2;
-    /* ln(n! / m!) by Stirling, with the large terms cancelled by hand: lgamma(n + 1) - lgamma(m +
-     * 1) loses every digit from about n = 2^50 on. m is at least n / 2, so the series is exact for
-     * m, too. */
+    /* ln(n! / m!), where m = n - k, by Stirling's series, with the large terms cancelled by hand:
+     * lgamma(n + 1) - lgamma(m + 1) loses every digit from about n = 2^50 on. m is at least n / 2,
+     * so the series is exact for m, too. */
     falling = k * log(n) - (m + 0.5) * log1p(-k / n) - k + (1 / n - 1 / m) / 12;
     return (falling - lgamma(k + 1)) / M_LN2;
 }

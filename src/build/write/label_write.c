@@ -32,7 +32,7 @@ struct copy {
     struct ts_disk_labels head;
 };
 
-/* Drops the carriage return before each line end. Returns the number of bytes left. */
+/* Drops the carriage return before each line feed of a text. Returns the number of bytes left. */
 static size_t drop_returns(char *text, size_t bytes, uint64_t *n_lines)
 {
     size_t out = 0;
@@ -72,8 +72,8 @@ static int hash_file(struct copy *c, uint64_t bytes, uint64_t *hash, struct ts_e
     return rc;
 }
 
-/* Drops a byte order mark, which is not part of the first label. Returns the number of bytes
- * left. */
+/* Drops a byte order mark at the start of a text, because it is not part of the first label.
+ * Returns the number of bytes left. */
 static size_t drop_mark(char *text, size_t bytes)
 {
     const size_t mark = bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
@@ -207,7 +207,7 @@ int ts_label_check(const char *from, uint32_t mode, uint64_t dim, int partial, c
         size_t n;
         rc = ts_text_input_next(in, buf, &piece, err);
         if (rc < 0 && piece.bad_line)
-            rc = 0; /* ts_label_write reports the error of the line */
+            rc = 0; /* not reported here, because ts_label_write reports the error of the line */
         if (rc < 0 || piece.bytes == 0)
             break;
         n = piece.first ? drop_mark(buf, piece.bytes) : piece.bytes;
@@ -327,7 +327,7 @@ void ts_label_writer_free(struct ts_label_writer *w)
 
 /* ------------------------------------------------------------------ copying a file of labels */
 
-/* Creates the file. end_labels writes its header. */
+/* Creates a file of labels. end_labels writes its header. */
 static int begin_labels(struct copy *c, uint32_t mode, struct ts_err *err)
 {
     memcpy(c->head.magic, TS_LABELS_MAGIC, sizeof c->head.magic);
@@ -340,8 +340,8 @@ static int begin_labels(struct copy *c, uint32_t mode, struct ts_err *err)
     return c->fd < 0 ? ts_fail_errno(err, TS_EIO, "%s: cannot create", c->to) : 0;
 }
 
-/* If rc is 0, writes the header and computes the hash of the file. Closes the file also after a
- * failure. Returns rc or a new failure. */
+/* If rc is 0, writes the header of a file of labels and computes its hash. Closes the file also
+ * after a failure. Returns rc or a new failure. */
 static int end_labels(struct copy *c, int rc, uint64_t *bytes, uint64_t *hash, struct ts_err *err)
 {
     if (rc == 0)

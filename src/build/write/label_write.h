@@ -43,14 +43,14 @@ struct ts_label_writer;
 int ts_label_writer_new(const char *path, uint32_t mode, struct ts_label_writer **ret,
                         struct ts_err *err);
 int ts_label_writer_add(struct ts_label_writer *w, const char *name, size_t n, struct ts_err *err);
-/* Reads label i, counted from 0, which was added before: *n bytes, at most the first `room`
- * bytes. */
+/* Reads label i, counted from 0, which was added before. Sets *n to its bytes, of which at most the
+ * first `room` are copied. */
 int ts_label_writer_get(struct ts_label_writer *w, uint64_t i, char *ret, size_t room, size_t *n,
                         struct ts_err *err);
 int ts_label_writer_finish(struct ts_label_writer *w, uint64_t *n_labels, uint64_t *bytes,
                            uint64_t *hash, struct ts_err *err);
-/* Flushes the file to the disk, after finish. Must be called on the machine that has written the
- * file. */
+/* Flushes the file of labels to the disk, after finish. Must be called on the machine that has
+ * written the file. */
 int ts_label_writer_sync(const struct ts_label_writer *w, struct ts_err *err);
 void ts_label_writer_free(struct ts_label_writer *w); /* w may be NULL */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Estimates how many tree nodes each choice of a leaf mode gives, and chooses the order of levels
- * with the lowest cost. */
+/* Estimates how many nodes the fibre tree has for each choice of its leaf mode, and chooses the
+ * order of levels with the lowest cost of reading. */
 #include "build/write/level_order.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ void ts_fibres_init(struct ts_fibres *f, const struct ts_record_layout *layout, 
 #define INLINE static inline __attribute__((always_inline))
 #define PIECE  256u
 
-/* Returns the hash of a record without the field of one mode, which the mask clears. */
+/* Returns the hash of the indices in a record without those of one mode, which the mask clears. */
 INLINE uint64_t hash_all(const uint64_t *rec, uint32_t words, const uint64_t *mask)
 {
     uint64_t hash = 0;
@@ -153,7 +153,7 @@ void ts_level_order(uint32_t order, uint32_t mode, uint64_t nnz, const uint64_t 
         sort_levels(order, mode, leaf, n_rows, level);
         cost = (double)nnz * row_cost(n_rows[leaf]);
         nodes = (double)n_rows[mode];
-        /* nodes of level l: at most all combinations of rows of levels 0 to l, and at most
+        /* upper bounds of the nodes of level l: all combinations of rows of levels 0 to l, and
          * fibres[leaf] */
         for (uint32_t l = 1; l + 1 < order; l++) {
             nodes *= (double)n_rows[level[l]];

@@ -31,7 +31,8 @@ struct ts_fibres {
 
 /* Prepares an estimate for each mode. The first `order` fields of the layout are the indices. */
 void ts_fibres_init(struct ts_fibres *f, const struct ts_record_layout *layout, uint32_t order);
-void ts_fibres_add(struct ts_fibres *f, const uint64_t *rec, uint64_t n); /* adds n records */
+/* adds n records to all estimates */
+void ts_fibres_add(struct ts_fibres *f, const uint64_t *rec, uint64_t n);
 void ts_fibres_merge(struct ts_fibres *into, const struct ts_fibres *from);
 double ts_fibres_estimate(const struct ts_fibres *f, uint32_t mode);
 

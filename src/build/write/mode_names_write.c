@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writes NAME.tsh/modes, which has the names of the modes and the first index. */
+/* Writes NAME.tsh/modes, which has the names of the modes and the first index of the input (0 or
+ * 1). */
 #include "build/write/mode_names_write.h"
 
 #include <string.h>

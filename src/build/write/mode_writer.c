@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packs partitions with several threads, which may finish in any order. Packed partitions are added
- * to shards in the order of their numbers. */
+/* Packs partitions of the sorted nonzeros with several threads, which may finish in any order.
+ * Packed partitions are added to shards in the order of their numbers. */
 #include "build/write/mode_writer.h"
 
 #include <omp.h>
@@ -17,7 +17,8 @@
 /* For each thread, how many packed partitions may wait for one with a lower number. If a thread is
  * slow, the other threads can pack this many partitions before they must wait. */
 #define PARKED 4u
-/* the waiting partitions, and the one that is being packed: once in `word`, once as a copy */
+/* memory for partitions of a thread: the waiting ones, and the one being packed, which is in `word`
+ * and in its copy */
 #define PARTITIONS_OF_A_THREAD (PARKED + 2u)
 
 struct ts_mode_writer {
@@ -29,8 +30,10 @@ struct ts_mode_writer {
 
     /* members for add_partitions */
     pthread_mutex_t lock;
-    pthread_cond_t moved; /* signalled when `turn` grows, and after a failure */
-    /* numbers of partitions: given to threads, added to shards, and of the whole call */
+    /* signalled when partitions were added to shards (`turn` grows), and after a failure */
+    pthread_cond_t moved;
+    /* numbers of partitions: given to threads so far, added to shards so far, and in all of this
+     * call */
     uint64_t next, turn, all;
     struct ts_partition_pool *pool;
     /* packed partitions that wait for one with a lower number; partition k is at k % n_parked */
@@ -50,7 +53,7 @@ struct ts_mode_writer {
 
 /* ------------------------------------------------------------------ packing partitions */
 
-/* Unpacks n records into columns. */
+/* Unpacks n records into columns of rows for each mode, and of codes of the values. */
 static void unpack_columns(const struct ts_mode_writer *w, const uint64_t *rec, uint32_t n,
                            uint32_t column[][TS_BLOCK_NNZ], uint32_t code[2][TS_BLOCK_NNZ])
 {
@@ -58,7 +61,7 @@ static void unpack_columns(const struct ts_mode_writer *w, const uint64_t *rec, 
     const uint32_t order = w->plan.order;
     uint64_t wide[TS_BLOCK_NNZ];
     for (uint32_t f = 0; f < order; f++) {
-        if (l->words == 1) { /* fields of one word need two shifts */
+        if (l->words == 1) { /* in records of one word, two shifts extract a field */
             const uint32_t left = l->start[f], right = 64 - l->width[f];
             for (uint32_t i = 0; i < n; i++)
                 column[f][i] = right == 64 ? 0 : (uint32_t)(rec[i] << left >> right);
@@ -236,7 +239,8 @@ static void out_of_memory(struct ts_mode_writer *w)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* Packs n_partitions whole partitions, and a last one of `rest` records if that is not 0. */
+/* Packs n_partitions whole partitions of records, and a last one of `rest` records if that is not
+ * 0. */
 static int add_partitions(struct ts_mode_writer *w, const uint64_t *rec, uint64_t n_partitions,
                           uint32_t rest, struct ts_err *err)
 {
@@ -316,7 +320,8 @@ static uint32_t writing_threads(uint32_t threads)
 uint64_t ts_mode_writer_bytes(uint32_t order, uint32_t threads, uint64_t shard_bytes)
 {
     const uint64_t parked = PARTITIONS_OF_A_THREAD * packed_bytes(32 * order + 64);
-    if (threads == 0) /* shards: as partitions, joined, compressed; then loose partitions */
+    /* memory of a shard as partitions, joined and compressed; then of partitions in no shard yet */
+    if (threads == 0)
         return 3 * shard_bytes + (shard_bytes / 2 > parked ? shard_bytes / 2 : parked);
     return threads * parked + 3 * (threads + writing_threads(threads)) * shard_bytes;
 }
@@ -437,7 +442,8 @@ int ts_mode_writer_begin_end(struct ts_mode_writer *w, int rc, struct ts_mode_wr
 {
     if (rc == 0 && w->n_carry > 0)
         rc = add_partitions(w, w->carry, 0, w->n_carry, err);
-    free_packing(w); /* the mode is written while the next one is packed, which needs this memory */
+    /* packing of the next mode, which begins while this one is written, needs this memory */
+    free_packing(w);
     return ts_partition_deal_begin(w->deal, rc, ret, err);
 }
 

@@ -39,8 +39,8 @@ struct ts_mode_writer_plan {
     /* most bytes of an uncompressed shard, except that a shard of a single partition may be
      * larger */
     uint64_t shard_bytes;
-    /* memory for packing and writing; with little memory fewer threads pack, and the least memory
-     * of ts_mode_writer_bytes is used even if this is less */
+    /* bytes of memory for packing and writing; with little memory fewer threads pack, and the least
+     * memory of ts_mode_writer_bytes is used even if this is less */
     uint64_t memory;
     struct ts_record_layout layout;
     const struct ts_value_code *code;
@@ -91,9 +91,10 @@ int ts_mode_writer_add(struct ts_mode_writer *w, const uint64_t *rec, uint64_t n
 int ts_mode_writer_finish(struct ts_mode_writer *w, int rc, struct ts_mode_written *ret,
                           struct ts_err *err);
 
-/* With several ranks, begin_end and end can replace finish, and a thread may write shards between
- * them. begin_end sets *ret, except for the members about shards, which end sets. All ranks must
- * call end, whatever rc is. wait, called between them, waits until spare memory is free again. */
+/* With several ranks, begin_end and end can replace finish, so that a thread may write shards while
+ * the caller does other work. begin_end sets *ret, except for the members about shards, which end
+ * sets. All ranks must call end, whatever rc is. wait, called between them, waits until spare
+ * memory is free again. */
 int ts_mode_writer_begin_end(struct ts_mode_writer *w, int rc, struct ts_mode_written *ret,
                              struct ts_err *err);
 void ts_mode_writer_wait(struct ts_mode_writer *w);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Copies the shards of a part to the same offsets in files that have holes where other shards would
- * be. Copies files without shards completely. */
+/* Copies a part of a tensor (format/part.h): its shards to the same offsets in new files, which
+ * have holes where other shards would be, and files without shards completely. */
 #include "build/write/part_write.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include "build/room/room.h"
 #include "format/file_read.h"
 
-#define PIECE (1u << 20) /* bytes copied at a time of a file without shards */
+#define PIECE (1u << 20) /* bytes that are copied at a time of a file that has no shards */
 
 struct copy {
     const struct ts_part_conf *conf;
@@ -48,7 +48,7 @@ static int write_at(int fd, const char *path, uint64_t offset, const char *data,
                : 0;
 }
 
-/* Creates the file `name` in the new directory. */
+/* Creates the file `name` in the directory of the part. */
 static int create(const struct copy *c, const char *name, char **path, int *fd, struct ts_err *err)
 {
     *path = ts_build_dir_file(c->dir, name, 0);
@@ -110,7 +110,7 @@ static int copy_mode(struct copy *c, uint32_t mode, struct ts_err *err)
 
 /* ---- files beside them ---- */
 
-/* Copies the open file `from` to the file `name`, and closes it. */
+/* Copies the open file `from` to the file `name` of the part, and closes `from`. */
 static int copy_open(struct copy *c, const char *name, int from, struct ts_err *err)
 {
     char *from_path, *path = NULL;
@@ -136,7 +136,7 @@ static int copy_open(struct copy *c, const char *name, int from, struct ts_err *
     return finish(path, to, rc, err);
 }
 
-/* Copies the file `name` of the tensor, if it exists. */
+/* Copies the file `name` of the tensor to the part, if it exists. */
 static int copy_file(struct copy *c, const char *name, struct ts_err *err)
 {
     int from, rc = ts_open_dir_optional(c->conf->tensor->dir, name, &from, err);

@@ -21,8 +21,9 @@ struct ts_part_conf {
     int force; /* 1: replaces a tensor that exists at `out` */
     /* 1: starts even if the disk has too little free space */
     int no_space_check;
-    const volatile sig_atomic_t *stop;       /* ends copying when it is set; may be NULL */
-    void (*done)(void *ctx, uint64_t bytes); /* called with the bytes of shards so far; or NULL */
+    const volatile sig_atomic_t *stop; /* ends copying when it is set; may be NULL */
+    /* called with the bytes of shards that were copied so far; or NULL */
+    void (*done)(void *ctx, uint64_t bytes);
     void *ctx;
 };
 

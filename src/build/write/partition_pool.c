@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Keeps a list of the memory of free partitions. The first of the list is reused if it is large
- * enough. */
+/* Keeps a list of the memory of partitions that are not in use. The first of the list is reused if
+ * it is large enough. */
 #include "build/write/partition_pool.h"
 
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 
-/* Sizes of partitions are rounded up to multiples of this, so that most can be reused. */
+/* Words of a partition's memory are rounded up to multiples of this, so that most can be reused. */
 #define STEP_WORDS 4096u
 
 struct ts_partition_pool {
     pthread_mutex_t lock;
     struct ts_packed_partition *free;
-    uint64_t used; /* bytes in use; atomic: read without the lock */
+    uint64_t used; /* bytes of partitions in use; atomic, because it is read without the lock */
 };
 
 static uint64_t bytes_of(uint32_t room)
@@ -61,7 +61,8 @@ struct ts_packed_partition *ts_partition_pool_get(struct ts_partition_pool *pool
     if (p != NULL)
         pool->free = p->next;
     pthread_mutex_unlock(&pool->lock);
-    if (p != NULL && p->room < n_words) { /* too small: freed, so that the pool does not grow */
+    /* it is too small: freed, so that the pool does not grow */
+    if (p != NULL && p->room < n_words) {
         small = p;
         p = NULL;
         free(small);

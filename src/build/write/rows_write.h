@@ -15,12 +15,12 @@
 
 struct ts_rows_writer;
 
-/* Creates the file. The string `path` must stay. dim: the size of the mode. */
+/* Creates the file modeK.rows. The string `path` must stay. dim: the size of the mode. */
 int ts_rows_write_new(const char *path, uint32_t mode, uint64_t dim, struct ts_rows_writer **ret,
                       struct ts_err *err);
 int ts_rows_write_add(struct ts_rows_writer *w, uint64_t index, struct ts_err *err);
 
-/* Completes the file, syncs it to the disk, and frees w, also after a failure. */
+/* Completes the file, flushes it to the disk, and frees w, also after a failure. */
 int ts_rows_write_finish(struct ts_rows_writer *w, uint64_t *n_rows, uint64_t *bytes,
                          uint64_t *hash, struct ts_err *err);
 void ts_rows_write_free(struct ts_rows_writer *w); /* w may be NULL */

@@ -37,7 +37,7 @@ struct ts_shard_writer {
     uint32_t n_threads;
 
     pthread_mutex_t lock;
-    pthread_cond_t moved; /* signalled when a member below it changes */
+    pthread_cond_t moved; /* signalled when a member below this one changes */
     struct waiting *first, *last;
     struct buffer *free_buffers;
     struct buffer *buffer; /* array of all buffers */
@@ -87,7 +87,8 @@ static size_t pad(size_t bytes)
 
 /* ------------------------------------------------------------------ writing one shard */
 
-/* Grows *mem to at least `bytes` bytes. *mem is a multiple of TS_PAGE, as O_DIRECT needs. */
+/* Makes the memory *mem at least `bytes` bytes long. Its address is a multiple of TS_PAGE, as
+ * O_DIRECT needs. */
 static int want_room(char **mem, size_t *room, size_t bytes)
 {
     void *more;
@@ -130,7 +131,8 @@ static int write_all(const struct ts_shard_writer *w, const char *p, size_t byte
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EINVAL && direct && fcntl(w->fd, F_SETFL, flags & ~O_DIRECT) == 0)
-            continue; /* this disk needs a larger alignment: uses the page cache */
+            /* the disk needs a larger alignment for O_DIRECT: writes through the page cache */
+            continue;
         if (n <= 0) {
             errno = n == 0 ? ENOSPC : errno;
             return -1;
@@ -231,7 +233,8 @@ static int write_shard(struct ts_shard_writer *w, struct waiting *q, struct buff
 
 /* ------------------------------------------------------------------ threads that write shards */
 
-/* Writes the shard that has waited longest. The caller holds the lock. */
+/* Takes the shard that has waited longest and writes it, without the lock, which the caller holds
+ * before and after the call. */
 static void write_next(struct ts_shard_writer *w)
 {
     struct waiting *q = w->first;
@@ -363,13 +366,14 @@ static int open_file(struct ts_shard_writer *w, struct ts_err *err)
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
     struct rlimit limit;
     w->fd = open(w->plan.path, flags | O_DIRECT, 0666);
-    if (w->fd < 0 && errno == EINVAL) { /* the open may have created the file although it failed */
+    if (w->fd < 0 && errno == EINVAL) { /* an open that fails may have created the file */
         unlink(w->plan.path);
         w->fd = open(w->plan.path, flags, 0666);
     }
     if (w->fd < 0)
         return ts_fail_errno(err, TS_EIO, "%s: cannot create", w->plan.path);
-    /* a process that exceeds this limit is killed, even if it only extends the file */
+    /* without a limit on file sizes the file may be extended; a process that exceeds a limit is
+     * killed */
     w->may_extend = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
     return 0;
 }
@@ -408,7 +412,7 @@ int ts_shard_writer_new(const struct ts_shard_writer_plan *plan, struct ts_shard
             rc = ts_fail_errno(err, TS_ENOMEM, "%s: cannot start a thread", plan->path);
             goto fail;
         }
-        if (errno != 0) /* no more threads can be started: fewer are enough */
+        if (errno != 0) /* no more threads can be started; fewer threads are enough */
             break;
     }
     *ret = w;
@@ -433,7 +437,7 @@ void ts_shard_writer_free(struct ts_shard_writer *w)
     if (w == NULL)
         return;
     pthread_mutex_lock(&w->lock);
-    w->failed = 1; /* threads drop the shards that still wait */
+    w->failed = 1; /* makes the threads drop the shards that still wait */
     pthread_mutex_unlock(&w->lock);
     join_threads(w);
     for (uint32_t k = 0; w->buffer != NULL && k < w->plan.n_buffers; k++) {

@@ -37,7 +37,8 @@ struct ts_shard_writer;
 struct ts_shard_writer_plan {
     const char *path; /* path of the file, which must not exist */
     int compress;     /* 1: shards are compressed with LZ4 if that saves a tenth */
-    /* order 0: partitions have no blocks, and cells are not decoded for the checksum */
+    /* order of the tensor; 0: partitions have no blocks, and cells are not decoded for the
+     * checksum */
     uint32_t order, n_codes;
     uint8_t level[TS_MAX_ORDER]; /* modes in the order of levels */
     uint32_t threads;            /* number of threads that the writer starts */
@@ -86,8 +87,9 @@ void ts_shard_draft_drop(struct ts_shard_draft *draft, struct ts_partition_pool 
 int ts_shard_draft_joins(uint64_t blocks, uint64_t body_words, uint32_t n_blocks, uint32_t n_words,
                          uint64_t shard_bytes);
 
-/* Counts of the slices over several partitions, which are added in order: the nonzeros of the
- * largest slice, and the sum of the squares of all values. */
+/* Counts the nonzeros of slices that may continue in the next partition. Partitions are added in
+ * order. The results are the nonzeros of the largest slice, and the sum of the squares of all
+ * values. */
 struct ts_slice_count {
     uint32_t row; /* row of the last nonzero so far; UINT32_MAX: no nonzero */
     uint64_t nnz, largest;
