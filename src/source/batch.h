@@ -23,12 +23,13 @@ struct ts_batch {
     uint64_t n, room;
     uint64_t *index;            /* indices of the n nonzeros: n x order, row-major */
     uint64_t *value;            /* bits of the n values */
-    uint64_t max[TS_MAX_ORDER]; /* largest index of each mode, of dropped zeros too */
+    uint64_t max[TS_MAX_ORDER]; /* largest index of each mode; dropped zeros count, too */
     uint32_t file;              /* number of the file that the batch is from */
-    uint64_t n_lines;           /* number of lines of text read */
-    uint64_t n_read;            /* number of nonzeros read, zeros included */
+    uint64_t n_lines;           /* number of lines of text that the batch is from */
+    uint64_t n_read;            /* number of nonzeros read for the batch, zeros included */
     uint64_t n_zeros;           /* number of zeros that were dropped; n_read counts them */
-    /* number of nonzeros that are not in the text: mirror images, of a symmetric matrix */
+    /* number of nonzeros that the text does not list: mirror images of others in a symmetric
+     * matrix */
     uint64_t n_made;
     uint64_t n_rounded;    /* number of values that ts_value_keep has rounded to 0 */
     uint64_t rounded_line; /* for text: line of the first value so rounded, from 1; 0: none */
@@ -67,8 +68,8 @@ double ts_value_of_bits(uint64_t bits, uint32_t value_bytes);
 uint64_t ts_value_to_bits(double value, uint32_t value_bytes);
 
 /* Returns the bits of a value as a tensor stores it. A value nearer to 0 than the least normal
- * number of its type becomes 0, because processors may treat subnormal numbers as 0; *n_rounded
- * counts it. -0 becomes 0. */
+ * number of its type becomes 0, and 1 is added to *n_rounded, because processors may treat
+ * subnormal numbers as 0. -0 becomes 0. */
 uint64_t ts_value_keep(double value, uint32_t value_bytes, uint64_t *n_rounded);
 
 /* Like ts_value_keep, for a weight: a float32 that is not negative. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Chooses the files of a sample. */
+/* Chooses which of several files a sample of the input reads. */
 #include "source/file_sample.h"
 
 #include <sys/stat.h>

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 struct ts_file_sample {
-    double share; /* fraction of each file to read; 0 or 1: all */
+    double share; /* fraction of each file to read; 0 or 1: all of it */
     double due;   /* bytes of later files that must still be left out */
 };
 

@@ -21,13 +21,13 @@ struct ts_files_plan {
     uint32_t n_paths;
     /* paths[0] if it is open already, or NULL; the source will close it */
     struct ts_byte_input *first;
-    const volatile sig_atomic_t *stop; /* ends reading; may be NULL */
+    const volatile sig_atomic_t *stop; /* reading ends when it is set; may be NULL */
     /* Bytes of text that a thread reads at a time; for binary files, as many nonzeros as such text
      * may have. */
     size_t piece_bytes;
     uint64_t read_bytes; /* memory for text and for the batches made from it */
     uint32_t threads, base, value_bytes;
-    uint32_t n_dims; /* number of given sizes, which headers must agree with; 0: none */
+    uint32_t n_dims; /* number of sizes in dim[], which headers must agree with; 0: none */
     uint64_t dim[TS_MAX_ORDER];
     uint64_t unpack_bytes; /* memory that decompression may use (text_input.h) */
     /* fraction of each file that a sample reads: pieces spread over an uncompressed file, or the
@@ -40,7 +40,7 @@ struct ts_files_plan {
      * 0: everything is read. */
     uint32_t part, n_parts;
 
-    /* for text only */
+    /* members for text only */
     /* columns of the tables; NULL: the first bytes of a file tell its kind */
     struct ts_table *table;
     int skip_missing; /* 1: lines with a missing field are left out; 0: they are refused */

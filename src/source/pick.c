@@ -28,7 +28,7 @@ uint64_t ts_pick_bytes(const struct ts_pick *p, const struct ts_tensor *t)
     return sum;
 }
 
-/* Makes the set of picked rows of a mode, with all rows in it, if the mode has no set yet. */
+/* Makes a set of picked rows for a mode if it has none yet, with all rows in it. */
 static int need_set(struct ts_pick *p, const struct ts_tensor *t, uint32_t mode, struct ts_err *err)
 {
     if (p->rows[mode] != NULL)
@@ -51,8 +51,8 @@ static int compare_ranges(const void *a, const void *b)
     return x->first < y->first ? -1 : x->first > y->first;
 }
 
-/* Whether the index is in one of n sorted ranges. Indices are asked in ascending order, so *at
- * skips the ranges that end before the index. */
+/* Whether the index is in one of n sorted ranges. It is called with ascending indices, so *at skips
+ * the ranges that end before the index. */
 static int in_ranges(const struct ts_pick_range *range, uint64_t n, uint64_t *at, uint64_t index)
 {
     while (*at < n && range[*at].last < index)
@@ -83,8 +83,8 @@ int ts_pick_ranges(struct ts_pick *p, const struct ts_tensor *t, uint32_t mode,
     return rc;
 }
 
-/* Counts the nonzeros of each row in the mode's own copy, where rows ascend. A row's count is
- * complete when the next row begins. */
+/* Counts the nonzeros of each row in the copy of the nonzeros that is sorted by this mode, where
+ * rows ascend. The count of a row is complete when the next row begins. */
 struct counting {
     struct ts_pick *pick;
     uint32_t mode;
@@ -114,7 +114,7 @@ static int count(void *arg, const struct ts_block *block)
 
 /* ------------------------------------------------------------------ all nonzeros of a copy */
 
-/* Calls `see` with each block of a mode's copy, until it returns 1. */
+/* Calls `see` with each block of the copy for `mode` of the nonzeros, until it returns 1. */
 static int each_block(const struct ts_tensor *t, uint32_t mode, const volatile sig_atomic_t *stop,
                       int (*see)(void *arg, const struct ts_block *block), void *arg,
                       struct ts_err *err)

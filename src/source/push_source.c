@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fills batches from the arrays of a program, and hands them to the build's sink. */
+/* Fills batches from arrays that a program gives, and hands them to the sink of the build. */
 #include "source/push_source.h"
 
 #include <inttypes.h>
@@ -18,12 +18,12 @@ struct ts_push_source {
     int zeros;   /* 1: zeros are kept */
     int weights; /* 1: nonzeros have weights */
     uint64_t dim[TS_MAX_ORDER];
-    pthread_mutex_t lock; /* protects all fields below */
+    pthread_mutex_t lock; /* protects all members below */
     pthread_cond_t moved;
     struct ts_sink to;
     int started; /* 1: between start and stop of the build */
     int stopped, ended, failed;
-    struct ts_err why; /* the failure */
+    struct ts_err why; /* the failure that ended the source */
     uint64_t given;    /* number of nonzeros given so far; atomic */
     struct ts_batch batch;
 };
@@ -123,8 +123,8 @@ static int check_weight(uint64_t nonzero, double weight, struct ts_err *err)
                          nonzero, weight);
 }
 
-/* Adds one nonzero to the batch, which has room. Zeros are dropped and counted, unless they are
- * kept. */
+/* Adds one nonzero to the batch, which has space for it. Zeros are dropped and counted, unless they
+ * are kept. nonzero: its number, for messages. */
 static int add_nonzero(struct ts_push_source *s, uint64_t nonzero, const uint64_t *index,
                        double value, double weight, struct ts_err *err)
 {
@@ -154,7 +154,7 @@ static int add_nonzero(struct ts_push_source *s, uint64_t nonzero, const uint64_
     return 0;
 }
 
-/* Hands the batch to the build. */
+/* Puts the batch into the sink of the build, and empties it. */
 static int hand_over(struct ts_push_source *s, struct ts_err *err)
 {
     struct ts_err why;
@@ -241,7 +241,8 @@ void ts_push_source_end(struct ts_push_source *s)
     pthread_mutex_lock(&s->lock);
     if (!s->ended && s->started) {
         if (!s->failed)
-            (void)hand_over(s, NULL); /* the build reports a failure itself */
+            /* a failure is not reported here, because the build reports it */
+            (void)hand_over(s, NULL);
         s->to.done(s->to.self);
     }
     s->ended = 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A thread that reads the segments of a tensor in order. For each segment it starts a source, which
+/* Reads the segments of a tensor in order, in a thread. For each segment it starts a source, which
  * puts the nonzeros of the segment into the sink. */
 #include "source/segments_source.h"
 
@@ -15,7 +15,7 @@ struct ts_segments_source {
     struct ts_segments_source_conf conf;
     struct ts_sink to;
     uint64_t done; /* number of nonzeros that were put into the sink; atomic */
-    int ended;     /* the sink takes no more, or a segment failed; atomic */
+    int ended;     /* 1: the sink takes no more nonzeros, or reading a segment failed; atomic */
 };
 
 /* ------------------------------------------------------------------ the sink of a segment */
@@ -33,7 +33,7 @@ static int put(void *self, uint64_t number, const struct ts_batch *b)
 
 static void done(void *self)
 {
-    (void)self; /* another segment may follow */
+    (void)self; /* not passed on to the sink, because another segment may follow */
 }
 
 static void fail(void *self, uint64_t number, const struct ts_err *why, const char *name,

@@ -20,7 +20,8 @@ struct ts_segments_source_conf {
     const struct ts_segments *segments;
     uint64_t nnz; /* nonzeros of all segments, for progress */
     uint32_t threads;
-    uint64_t bytes;                    /* memory; the read fails if a segment needs more */
+    /* memory for reading; reading fails if a segment needs more */
+    uint64_t bytes;
     const char *tmp;                   /* directory for temporary files */
     const volatile sig_atomic_t *stop; /* may be NULL */
 };
@@ -29,7 +30,7 @@ struct ts_segments_source;
 int ts_segments_source_new(const struct ts_segments_source_conf *conf,
                            struct ts_segments_source **ret, struct ts_err *err);
 void ts_segments_source_free(
-    struct ts_segments_source *s); /* waits for the threads; NULL is fine */
+    struct ts_segments_source *s); /* waits for the threads; s may be NULL */
 
 struct ts_source ts_segments_source_as_source(struct ts_segments_source *s);
 

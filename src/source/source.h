@@ -25,8 +25,9 @@
 struct ts_sink {
     void *self;
 
-    /* Takes batch `number` (0, 1, 2, ..., each exactly once; or TS_SINK_ANY), and may wait for its
-     * turn. Negative: the sink takes no more batches; `why` returns the reason. */
+    /* Takes batch `number` (0, 1, 2, ..., each exactly once; or TS_SINK_ANY). It may wait until
+     * lower numbers were taken. A negative result: the sink takes no more batches; `why` returns
+     * the reason. */
     int (*put)(void *self, uint64_t number, const struct ts_batch *b);
 
     /* Says that a thread of the source has no more batches. */
@@ -38,7 +39,7 @@ struct ts_sink {
     void (*fail)(void *self, uint64_t number, const struct ts_err *why, const char *name,
                  uint32_t file, uint64_t line);
 
-    /* Returns the failure that ended the source. */
+    /* Sets *ret to the failure for which the sink takes no more batches. */
     void (*why)(void *self, struct ts_err *ret);
 };
 
@@ -50,12 +51,12 @@ struct ts_source {
     /* Starts the threads. On failure none runs. The source copies the sink. */
     int (*start)(void *self, const struct ts_sink *to, struct ts_err *err);
 
-    /* Waits for the threads; nothing is put afterwards. May be called without a start, and
-     * again. */
+    /* Waits for the threads of the source; nothing is put into the sink afterwards. May be called
+     * without a start, and again. */
     void (*stop)(void *self);
 
-    /* To be called after stop: fails if the number of nonzeros read is not that of a header. NULL:
-     * nothing to check. */
+    /* To be called after stop: fails if the number of nonzeros read is not the one in the header of
+     * a file. NULL: there is nothing to check. */
     int (*check)(const void *self, struct ts_err *err);
 
     /* Sets *done to the number of units read so far, and *total to the number of all units; 0: not

@@ -22,7 +22,8 @@ struct ts_source_thread {
 };
 
 /* Calls run(worker) in a thread for each of n workers of worker_bytes bytes. If some threads cannot
- * be started, calls `done` of the sink for them; the others do their work. Returns how many run. */
+ * be started, calls `done` of the sink for them, and the others do all the work. Returns how many
+ * run. */
 int ts_source_threads_start(void *workers, size_t worker_bytes, uint32_t n, void *(*run)(void *),
                             const struct ts_sink *to, struct ts_err *err);
 

@@ -13,7 +13,7 @@
 #include "format/row_names.h"
 #include "source/source_threads.h"
 
-/* number of nonzeros after which a batch goes to the sink; it has room for one more block */
+/* number of nonzeros after which a batch goes to the sink; a batch has space for one more block */
 #define BATCH TS_PARTITION_NNZ
 
 struct worker {
@@ -148,7 +148,7 @@ static int take_block(struct worker *w, struct ts_err *err)
                                                          n_codes > 1 ? w->block.code[1][i] : 0),
                                          t->header.value_bytes, &to->n_rounded);
         if (to->value[to->n] == 0 && (t->header.flags & TS_TENSOR_ZEROS) == 0) {
-            to->n_zeros++; /* a zero that an older version kept */
+            to->n_zeros++; /* an older version of the program kept this zero in the tensor */
             continue;
         }
         if (ts_tensor_weighted(t))
@@ -160,7 +160,8 @@ static int take_block(struct worker *w, struct ts_err *err)
     return rc;
 }
 
-/* Reads a shard and puts its picked nonzeros into the sink. *end: 1 if the sink takes no more. */
+/* Reads a shard and puts its picked nonzeros into the sink. Sets *end to 1 if the sink takes no
+ * more. */
 static int take_shard(struct worker *w, uint64_t shard, int *end, struct ts_err *err)
 {
     struct ts_tensor_source *s = w->source;
@@ -194,7 +195,7 @@ static void *read_shards(void *arg)
             break;
         rc = take_shard(w, shard, &end, &err);
         if (rc < 0)
-            /* TS_SINK_ANY: batches of this source have no numbers */
+            /* TS_SINK_ANY, because batches of this source have no numbers */
             s->to.fail(s->to.self, TS_SINK_ANY, &err, NULL, 0, 0);
     }
     s->to.done(s->to.self);

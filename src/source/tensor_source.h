@@ -26,7 +26,7 @@
 enum ts_pick_side { TS_PICK_ALL, TS_PICK_KEPT, TS_PICK_HELD };
 
 struct ts_pick {
-    /* for each mode, a bit for each row, 1: picked; NULL: all rows are */
+    /* for each mode, a bit for each row, 1: the row is picked; NULL: all rows of the mode are */
     unsigned char *rows[TS_MAX_ORDER];
     uint32_t left_out; /* bit m is set if mode m is left out */
     enum ts_pick_side side;
@@ -50,8 +50,8 @@ int ts_pick_ranges(struct ts_pick *p, const struct ts_tensor *t, uint32_t mode,
 int ts_pick_at_least(struct ts_pick *p, const struct ts_tensor *t, uint32_t mode, uint64_t least,
                      const volatile sig_atomic_t *stop, struct ts_err *err);
 
-/* Number of nonzeros, and sums of their squared values: [0] of those that are kept, [1] of held-out
- * ones. Counting stops when both have enough for a tensor, usually after few blocks. */
+/* Number of nonzeros, and sums of their squared values: [0] of those that are not held out, [1] of
+ * held-out ones. Counting stops when both have enough for a tensor, usually after few blocks. */
 struct ts_pick_sides {
     uint64_t nnz[2];
     double squares[2]; /* for a valid norm, a tensor needs at least DBL_MIN */
@@ -66,8 +66,8 @@ struct ts_tensor_source_conf {
     const struct ts_tensor *tensor;
     const struct ts_pick *pick;
     uint32_t threads;
-    /* memory, at least ts_tensor_source_least; with more, up to ts_tensor_source_most, indices are
-     * found faster */
+    /* memory for reading, at least ts_tensor_source_least; with more, up to ts_tensor_source_most,
+     * the indices of rows are found faster */
     uint64_t bytes;
     const char *tmp;                   /* directory for temporary files */
     const volatile sig_atomic_t *stop; /* may be NULL */

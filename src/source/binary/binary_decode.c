@@ -33,8 +33,8 @@ static inline __attribute__((always_inline)) uint64_t number_at(const unsigned c
     }
 }
 
-/* Decodes n numbers that are `stride` bytes apart, subtracts `base`, and stores them in every
- * `step`th word of out. Returns the largest. */
+/* Decodes n numbers (indices or values) that are `stride` bytes apart, subtracts `base`, and stores
+ * them in every `step`th word of out. Returns the largest. */
 static inline __attribute__((always_inline)) uint64_t
 decode_numbers(const unsigned char *p, uint64_t stride, uint32_t bytes, int big, uint64_t n,
                uint32_t base, uint64_t *out, uint32_t step)
@@ -63,8 +63,8 @@ static uint64_t decode(const unsigned char *p, uint64_t stride, uint32_t bytes, 
     return decode_numbers(p, stride, bytes, big, n, base, out, step);
 }
 
-/* Fails with a message about the index x of nonzero i in mode m, or about its value if m is the
- * order. */
+/* Fails with a message about the index x of nonzero i in mode m or, if m is the order, about its
+ * value. */
 static int refuse(const struct ts_binary_piece *j, uint64_t i, uint32_t m, uint64_t x,
                   struct ts_err *err)
 {
@@ -107,9 +107,9 @@ static int find_fault(const struct ts_binary_piece *j, struct ts_err *err)
     return ts_fail(err, TS_EFORMAT, "%s: cannot be read", j->name);
 }
 
-/* Finds the indices of mode m in the bytes of the piece, or the values if m is the order. If each
- * mode has an array of its own in the file, reads them first. The numbers are *stride bytes
- * apart. */
+/* Sets *ret to the first index in mode m of the piece's nonzeros or, if m is the order, to the
+ * first value. If each mode has an array of its own in the file, reads that part of the array
+ * first. The numbers are *stride bytes apart. */
 static int bring(const struct ts_binary_piece *j, uint32_t m, const unsigned char **ret,
                  uint64_t *stride, struct ts_err *err)
 {
@@ -128,8 +128,8 @@ static int bring(const struct ts_binary_piece *j, uint32_t m, const unsigned cha
     return 0;
 }
 
-/* Whether all values are finite in the type that is stored. *tiny: whether some are to be rounded
- * to 0. */
+/* Whether all values of the piece are finite in the type that the tensor stores. *tiny: whether
+ * some are so near to 0 that they are rounded to 0. */
 static int all_finite(const struct ts_binary_piece *j, int *tiny)
 {
     const uint32_t from = j->form->value_bytes, to = j->plan->value_bytes;

@@ -12,7 +12,7 @@
 #include "source/binary/binary_kind.h"
 #include "source/binary/binary_source.h"
 
-/* A piece: nonzeros [first, first + n) of a file. */
+/* A piece of a file: its nonzeros [first, first + n). */
 struct ts_binary_piece {
     const struct ts_files_plan *plan;
     const uint64_t *dim; /* sizes of the modes; each index must be smaller */
@@ -24,7 +24,8 @@ struct ts_binary_piece {
     struct ts_batch *batch;
 };
 
-/* Reads the piece, unless it is in raw already, and fills the batch. Zeros are not dropped. */
+/* Reads the bytes of the piece, unless they are in raw already, and fills the batch. Zeros are not
+ * dropped. */
 int ts_binary_decode(const struct ts_binary_piece *j, struct ts_err *err);
 
 /* Drops zeros from a batch. With `keep` it keeps them, and only makes 0 of -0. */

@@ -34,8 +34,8 @@ static int read_number(struct reader *r, uint32_t bytes, uint64_t *ret, struct t
     return 0;
 }
 
-/* Finds the byte order: the one in which the next number is small. Little-endian if it is small in
- * both or in none. */
+/* Finds the byte order of a file: the one in which the next number of its header is small.
+ * Little-endian if it is small in both or in none. */
 static void find_byte_order(struct reader *r, uint32_t bytes)
 {
     struct reader try = *r;
@@ -286,7 +286,7 @@ const struct ts_binary_kind *ts_binary_kind_find(const unsigned char *head, size
 
 uint64_t ts_binary_place(const struct ts_binary_form *f, uint64_t i, uint32_t mode)
 {
-    uint64_t before = 0; /* bytes of the earlier modes in a nonzero */
+    uint64_t before = 0; /* bytes of a nonzero's indices in earlier modes */
     const uint64_t width = mode < f->order ? f->index_bytes[mode] : f->value_bytes;
     for (uint32_t m = 0; m < mode; m++)
         before += f->index_bytes[m];

@@ -33,13 +33,14 @@ struct ts_binary_form {
     uint32_t order, value_bytes;        /* value_bytes: 4 or 8 */
     uint32_t index_bytes[TS_MAX_ORDER]; /* bytes of an index: 1, 2, 4 or 8 */
     int big_endian;
-    int columns; /* 1: an array for each mode and one of the values; 0: nonzero after nonzero */
+    /* 1: the file has an array for each mode and one of values; 0: nonzero after nonzero */
+    int columns;
     uint64_t dim[TS_MAX_ORDER], nnz;
     uint64_t header_bytes, nonzero_bytes;
 };
 
 struct ts_binary_kind {
-    const char *name; /* for messages: "a ... file" */
+    const char *name; /* name of the kind in messages: "a ... file" */
     int (*recognise)(const unsigned char *head, size_t n);
 
     /* Parses the header. head has the first TS_BYTE_INPUT_HEAD bytes of the file, or all if there
@@ -48,14 +49,15 @@ struct ts_binary_kind {
                   struct ts_err *err);
 };
 
-/* Returns the kind of a file that begins with these bytes. NULL: it is no binary file. */
+/* Returns the kind of a file that begins with these bytes; NULL: it is no binary file of a known
+ * kind. */
 const struct ts_binary_kind *ts_binary_kind_find(const unsigned char *head, size_t n);
 
-/* Returns the position of the index of nonzero i in `mode`, or of its value if `mode` is the
- * order. */
+/* Returns the byte position in the file of the index of nonzero i in `mode` or, if `mode` is the
+ * order, of its value. */
 uint64_t ts_binary_place(const struct ts_binary_form *f, uint64_t i, uint32_t mode);
 
-/* Returns the size that the file must have. */
+/* Returns the size in bytes that a file with this header must have. */
 uint64_t ts_binary_size(const struct ts_binary_form *f);
 
 #endif

@@ -19,15 +19,15 @@
 #include "source/file_sample.h"
 #include "source/source_threads.h"
 
-/* An open file. Its users: the source while it gives out pieces, each thread while it reads one. */
+/* An open file. Its users are the source while it gives out pieces, and each reading thread. */
 struct file {
     struct ts_byte_input *in;
     struct ts_binary_form form;
     int fd;         /* -1: bytes can only be read in order */
     uint32_t users; /* the last user closes the file */
-    /* number of the next piece; of all pieces; of pieces to read (fewer in a sample) */
+    /* number of the next piece to read; of all pieces; of those to read (fewer in a sample) */
     uint64_t piece, n_pieces, n_taken;
-    uint64_t end;     /* this process reads the pieces before this number */
+    uint64_t end;     /* this process reads only pieces below this number */
     uint64_t counted; /* bytes on disk that done_bytes includes */
 };
 
@@ -58,7 +58,7 @@ struct ts_binary_source {
     uint64_t done_bytes;
 };
 
-/* A piece: nonzeros [first, first + n) of a file. */
+/* A piece of a file, which a thread reads: its nonzeros [first, first + n). */
 struct job {
     struct worker *w;
     struct file *file;
@@ -197,7 +197,7 @@ static void file_cut(struct ts_binary_source *s, struct file *f, uint32_t i)
     f->end = f->n_taken;
     if (n_parts < 2)
         return;
-    if (f->fd < 0) { /* it can only be read from its start: one process reads all of it */
+    if (f->fd < 0) { /* the file can only be read from its start, so one process reads all of it */
         f->end = i % n_parts == part ? f->n_taken : 0;
         return;
     }
@@ -355,8 +355,8 @@ static void count_stream(struct ts_binary_source *s, struct file *f)
     f->counted = at;
 }
 
-/* Leaves the current file after its last piece, and checks that it ends there. Its last user closes
- * it. */
+/* Leaves the current file after its last piece, and checks that the file ends there. The last
+ * thread that uses the file closes it. */
 static int leave_file(struct ts_binary_source *s, int whole, struct ts_err *err)
 {
     struct file *f = s->file;

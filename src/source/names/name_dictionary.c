@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* name_dictionary.c - finds names in an arena of strings by open addressing. */
+/* name_dictionary.c - finds names in an arena (one memory with all strings) by a hash table with
+ * open addressing. */
 #include "source/names/name_dictionary.h"
 
 #include <inttypes.h>
@@ -12,8 +13,8 @@
 #include "source/names/string_sort.h"
 
 #define FIRST_SLOTS 1024u
-/* a slot has the lowest bits of the hash from this bit on, and below it the name's offset in the
- * arena + 1 */
+/* a slot holds the lowest bits of the name's hash from this bit on, and below them the name's
+ * offset in the arena + 1 */
 #define TAG_SHIFT  44u
 #define PLACE_MASK ((UINT64_C(1) << TAG_SHIFT) - 1)
 
@@ -21,7 +22,7 @@ struct ts_name_slots {
     struct ts_name_slots *older;
     uint64_t mask;
     uint32_t shift;  /* hash >> shift is the first slot in which a name is looked for */
-    uint64_t slot[]; /* atomic; 0: an empty slot */
+    uint64_t slot[]; /* the table; slots are read atomically; 0: an empty slot */
 };
 
 /* ------------------------------------------------------------------ the hash table */
@@ -133,8 +134,8 @@ static void put_slot(struct ts_name_slots *s, uint64_t hash, uint64_t place)
     __atomic_store_n(&s->slot[i], slot_of(hash, place), __ATOMIC_RELEASE);
 }
 
-/* Adds n strings (at most TS_NAMES_FIND) to the table, the first at offset `place` of the arena.
- * Returns the offset after the last. */
+/* Adds n strings of the arena (at most TS_NAMES_FIND) to the table, the first of them at offset
+ * `place`. Returns the offset after the last. */
 static uint64_t put_some(const struct ts_name_dictionary *d, struct ts_name_slots *s,
                          uint64_t place, uint64_t n)
 {
@@ -294,8 +295,9 @@ uint64_t *ts_name_dictionary_places(struct ts_name_dictionary *d)
     return place;
 }
 
-/* A cluster: names in slots of the table without an empty slot between them. All hashes of a
- * cluster are smaller than those of the next cluster, so sorting each cluster sorts the table. */
+/* A cluster: names in successive slots of the table, without an empty slot between them. All hashes
+ * of a cluster are smaller than those of the next cluster, so sorting each cluster sorts the
+ * table. */
 struct cluster {
     struct hashed {
         uint64_t hash, place;
@@ -340,7 +342,7 @@ static uint64_t *put_cluster(const struct ts_name_dictionary *d, struct cluster 
     return place;
 }
 
-#define AHEAD 16u /* slots whose strings are prefetched */
+#define AHEAD 16u /* number of slots ahead of the current one whose strings are prefetched */
 
 int ts_name_dictionary_by_hash(struct ts_name_dictionary *d, uint64_t **ret, struct ts_err *err)
 {

@@ -33,13 +33,13 @@ struct ts_name_dictionary {
     uint64_t slots_bytes;
 };
 
-/* Opens an empty dictionary. `mode` is for the message of a failure. A dictionary that is all zero
- * may be closed. */
+/* Opens an empty dictionary with `room` bytes of addresses for its arena. `mode` is for the message
+ * of a failure. A dictionary that is all zero may be closed. */
 int ts_name_dictionary_open(struct ts_name_dictionary *d, uint64_t room, uint32_t mode,
                             struct ts_err *err);
 void ts_name_dictionary_close(struct ts_name_dictionary *d);
 
-/* Looks up names, like ts_names_find. */
+/* Looks up n names, like ts_names_find. */
 void ts_name_dictionary_find(const struct ts_name_dictionary *d, uint32_t n,
                              const char *const name[], const uint32_t len[], uint64_t ret[]);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* name_generations.c - merges the sorted names of all generations on disk, and gives each name
- * an index, by two sorts of numbers. */
+/* name_generations.c - merges the sorted names of all generations (full dictionaries) on disk, and
+ * gives each name an index, by two sorts of numbers. */
 #include "source/names/name_generations.h"
 
 #include <inttypes.h>
@@ -31,7 +31,8 @@ void ts_name_generations_close(struct ts_name_generations *s)
 
 /* ------------------------------------------------------------------ saving one generation */
 
-/* Adds `before` to the numbers of a generation's names, which then count over all generations. */
+/* Adds `before`, the count of numbers of earlier generations, to the numbers of this generation's
+ * names, so that they are unique. */
 static void renumber(struct ts_name_dictionary *d, uint64_t before)
 {
     for (uint64_t at = 0; at < d->used;) {
@@ -52,7 +53,7 @@ int ts_name_generations_save(struct ts_name_generations *s, const struct ts_name
         ts_string_sort_by_hash(s->runs);
     if (rc == 0 && !conf->sorted && s->arena_fd < 0)
         rc = ts_tempfile_new(conf->tmp, &s->arena_fd, err);
-    if (rc == 0 && !conf->sorted) /* in the order of numbers, for label_seen */
+    if (rc == 0 && !conf->sorted) /* label_seen reads the names in the order of their numbers */
         rc = ts_tempfile_write(s->arena_fd, conf->tmp, d->arena, d->used, s->arena_bytes, err);
     s->arena_bytes += d->used;
     if (rc == 0 && !conf->told) {
@@ -109,8 +110,8 @@ static int merge_names(struct ts_name_generations *s, const struct ts_names_conf
     return rc;
 }
 
-/* A range of provisional numbers, from `base` on. `of` has for each number the value that it is
- * paired with, or NONE. */
+/* A range of provisional numbers of names, from `base` on. `of` has for each number the value that
+ * it is paired with, or NONE. */
 struct range {
     uint64_t base, n, *of;
     struct ts_number_pairs *to;
@@ -155,8 +156,8 @@ static int pass_on(void *arg, const struct ts_number_pair *pair, uint64_t n, str
     return rc;
 }
 
-/* Gives indices to the first numbers of all names in ascending order, the order in which names were
- * first seen. */
+/* Gives indices to names in the ascending order of their first numbers, which is the order in which
+ * names were first seen. */
 static int number_first(const struct ts_name_generations *s, struct ts_number_pairs *from,
                         struct ts_number_pairs *to, struct ts_err *err)
 {
@@ -175,7 +176,8 @@ static int number_first(const struct ts_name_generations *s, struct ts_number_pa
     return rc;
 }
 
-/* Writes a file with the index of each provisional number, in the order of the numbers. */
+/* Writes a file with the index of the name that each provisional number stands for, in the order of
+ * the numbers. */
 static int write_map(struct ts_name_generations *s, const struct ts_names_conf *conf,
                      struct ts_number_pairs *from, struct ts_err *err)
 {
@@ -196,8 +198,8 @@ static int write_map(struct ts_name_generations *s, const struct ts_names_conf *
     return rc;
 }
 
-/* Passes each name once to conf->label, in the order of the indices. The file has the names in the
- * order of their numbers; a name is new if its index is the next one. */
+/* Passes each name once to conf->label, in the order of the indices. The arena file has the names
+ * in the order of their numbers; a name is new if its index is the next one. */
 static int label_seen(const struct ts_name_generations *s, const struct ts_names_conf *conf,
                       uint32_t m, struct ts_err *err)
 {

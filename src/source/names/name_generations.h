@@ -23,9 +23,10 @@
 
 struct ts_name_generations {
     struct ts_string_sort *runs;
-    int arena_fd, map_fd; /* files: all names by number; the index of each provisional number */
+    /* files: names in the order of their numbers; the index of each provisional number */
+    int arena_fd, map_fd;
     uint64_t arena_bytes; /* bytes of names in the arena file */
-    uint64_t before;      /* number of provisional numbers so far */
+    uint64_t before;      /* number of provisional numbers that earlier generations have */
     uint64_t n_names;     /* number of different names, known at the end */
 };
 

@@ -17,18 +17,18 @@
 #include "source/names/name_generations.h"
 #include "source/names/waiting.h"
 
-/* Bytes of addresses that an arena reserves beyond its budget; they use no memory. */
+/* Bytes of addresses, not of memory, that an arena of strings reserves beyond its budget. */
 #define SPARE_ROOM (UINT64_C(64) << 20)
 
 struct mode {
     struct ts_name_dictionary dictionary;
     struct ts_name_generations saved;
-    /* after ts_names_end: index of each number of a generation; NULL: numbers are indices */
+    /* after ts_names_end: the index of each name of a generation; NULL: its number is the index */
     uint64_t *map;
     uint64_t told; /* number of provisional numbers whose indices were set by ts_names_tell */
 };
 
-/* For a mode and a file of input: number and bytes of the names seen before the file. */
+/* Number and bytes of the names of a mode that were seen before a file of the input. */
 struct mark {
     uint64_t n, bytes;
 };
@@ -42,19 +42,19 @@ struct ts_names {
     uint32_t readers;
     int emptying, failed, ended;
 
-    /* file of nonzeros that wait for indices; each chunk: a struct chunk, then its records */
+    /* file of nonzeros that wait for indices, in chunks: each a struct chunk, then its records */
     struct ts_waiting waiting;
     struct ts_cell_sum written, read; /* checksums of the nonzeros of that file */
 
     /* members used after ts_names_end */
     uint64_t at;     /* position of the next chunk in the file */
-    uint64_t mapped; /* number of the generation that `map` of each mode is of */
+    uint64_t mapped; /* number of the generation whose indices `map` of each mode has */
     uint32_t feeding;
 
-    /* first provisional number of each generation in each mode, and of the next one */
+    /* for each generation and mode, and for the next generation: the first provisional number */
     uint64_t *first;
 
-    /* if another process chooses the indices (conf.told) */
+    /* members used if another process chooses the indices (conf.told) */
     struct mark *mark; /* for each file and mode: n_marks x order, row-major */
     uint32_t n_marks, mark_room;
     int told;
@@ -70,7 +70,7 @@ void ts_names_find(const struct ts_names *g, uint32_t mode, uint32_t n, const ch
     ts_name_dictionary_find(&g->mode[mode].dictionary, n, name, len, ret);
 }
 
-/* Returns the bytes of a name in the map from numbers to indices that ts_names_end will make. */
+/* Returns the bytes that a name takes in the map from numbers to indices of ts_names_end. */
 static uint64_t map_bytes(const struct ts_names *g)
 {
     return g->conf.sorted || g->conf.told ? sizeof *g->mode[0].map : 0;

@@ -63,14 +63,14 @@ struct ts_names_conf {
     const char *tmp;
     const volatile sig_atomic_t *stop;
 
-    /* Called at the end with the names of a mode, in the order of their indices. */
+    /* Called at the end with each name of a mode, in the order of their indices. */
     int (*label)(void *arg, uint32_t mode, const char *name, uint32_t n, struct ts_err *err);
     void *label_arg;
 };
 
 struct ts_names;
 int ts_names_new(const struct ts_names_conf *conf, struct ts_names **ret, struct ts_err *err);
-void ts_names_free(struct ts_names *n); /* NULL is fine */
+void ts_names_free(struct ts_names *n); /* n may be NULL */
 
 /* To be called before any text is read: gives the next indices of a mode to n_names names, at most
  * TS_NAMES_FIND. Each must differ from all names that the mode has already. */
@@ -134,7 +134,7 @@ int ts_names_check(const struct ts_names *n, struct ts_err *err);
 /* To be called after ts_names_end: returns how many different names a mode has. */
 uint64_t ts_names_count(const struct ts_names *n, uint32_t mode);
 
-/* Returns the number of generations of dictionaries so far. */
+/* Returns how many times dictionaries were begun (generations, see above) so far. */
 uint64_t ts_names_generations(const struct ts_names *n);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* number_pairs.c - stores pairs in a buffer for each range of numbers, and in lists of chunks in
- * a file. */
+/* number_pairs.c - stores pairs of numbers in a buffer for each range of first numbers. Full
+ * buffers go to a file as chunks, which a list for each range finds. */
 #include "source/names/number_pairs.h"
 
 #include <inttypes.h>
@@ -18,13 +18,13 @@
 #define NO_CHUNK     UINT32_MAX
 
 struct buffer {
-    uint64_t n;     /* number of pairs in memory */
-    uint32_t chunk; /* number of the last chunk of the range in the file */
+    uint64_t n;     /* number of pairs of the range in its buffer */
+    uint32_t chunk; /* number of the range's last chunk in the file */
 };
 
 struct ts_number_pairs {
     uint32_t shift;          /* a range has 2^shift numbers */
-    uint64_t n_ranges, room; /* number of ranges; most pairs in a buffer, and in a chunk */
+    uint64_t n_ranges, room; /* number of ranges; most pairs that a buffer, and so a chunk, holds */
     struct ts_number_pair *memory, *in;
     struct buffer *buffer;
     struct ts_sorted_runs chunks;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sorts strings in memory by quicksort, and merges sorted runs of a file with a heap. */
+/* Sorts strings in memory by quicksort. If they do not fit, merges sorted runs of a file with a
+ * heap. */
 #include "source/names/string_sort.h"
 
 #include <inttypes.h>
@@ -15,10 +16,10 @@
 #define LEAST_BUFFER UINT64_C(512)
 #define MOST_BUFFER  (UINT64_C(1) << 20)
 #define OUT_BYTES    (UINT64_C(256) << 10)
-#define AHEAD        16u /* strings that are prefetched */
+#define AHEAD        16u /* number of strings ahead that are prefetched */
 
 struct run {
-    /* range of the run in the file; `at` is the first byte that is not read yet */
+    /* bytes of the file that have the run; `at` is the first byte that is not read yet */
     uint64_t at, end;
     char *buf; /* a part of the run: `have` bytes, of which `used` were returned */
     uint64_t have, used;
@@ -35,16 +36,16 @@ struct head {
 struct ts_string_sort {
     struct ts_sorted_runs runs;
     struct run *run; /* array of runs.n runs */
-    uint64_t bytes;  /* bytes of `mem` */
+    uint64_t bytes;  /* bytes of memory at `mem` */
 
-    /* memory with strings from its start on, and their offsets from its end backwards */
+    /* memory for strings: they are at its start, and their offsets at its end, backwards */
     char *mem;
     uint64_t used, n;
 
     char *out; /* buffer for writing to the file */
     uint64_t n_out;
 
-    uint32_t longest;  /* most bytes of a string, with its head */
+    uint32_t longest;  /* most bytes of a string so far, with its TS_STRING_HEAD bytes */
     struct head *heap; /* a heap with an entry for each run, the first string on top */
     uint32_t n_heap;
     int by_hash;
@@ -88,8 +89,8 @@ static int middle(int a, int b, int c)
     return c < low ? low : c > high ? high : c;
 }
 
-/* Sorts strings by quicksort, in three parts by the byte at `depth`. The loop handles the largest
- * part, which keeps the stack small. */
+/* Sorts strings by quicksort: divides them into three parts by the byte at `depth`. The loop
+ * handles the largest part, which keeps the stack small. */
 static void sort_places(const char *base, uint64_t *place, uint64_t n, uint32_t depth)
 {
     while (n > 16) {

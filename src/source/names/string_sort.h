@@ -58,13 +58,14 @@ static inline uint64_t ts_string_hash(const char *key, uint32_t n)
 /* Compares two keys whose first `depth` bytes are equal. */
 int ts_string_compare(const char *a, const char *b, uint32_t depth);
 
-/* Sorts n offsets from `base` by the keys of the strings there, which must all differ. Allocates no
- * memory. */
+/* Sorts n offsets from `base` by the keys of the strings at these offsets, which must all differ.
+ * Allocates no memory. */
 void ts_string_sort_places(const char *base, uint64_t *place, uint64_t n);
 
 struct ts_string_sort;
 
-/* Makes a sort. `bytes`: memory for strings that are added, and later for merging. */
+/* Makes a sort. `bytes`: memory for strings that are added, and later for merging runs. tmp:
+ * directory of the file. */
 int ts_string_sort_new(const char *tmp, uint64_t bytes, const volatile sig_atomic_t *stop,
                        struct ts_string_sort **ret, struct ts_err *err);
 void ts_string_sort_free(struct ts_string_sort *s); /* s may be NULL */

@@ -10,8 +10,9 @@
 
 #define COPY_BYTES (UINT64_C(256) << 10)
 
-/* Writes the low n bytes of x, and returns the next position. Adds the bits that are lost to *lost;
- * with n = 0 nothing is stored and nothing counts as lost. */
+/* Writes the low n bytes of x, and returns the next position. Adds the bits of x above these bytes
+ * to *lost, so that a caller can see that x did not fit; with n = 0 nothing is stored and nothing
+ * counts as lost. */
 static char *put_bytes(char *at, uint64_t x, uint32_t n, uint64_t *lost)
 {
     *lost |= n > 0 && n < 8 ? x >> (8 * n) : 0;

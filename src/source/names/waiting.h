@@ -27,7 +27,7 @@ int ts_waiting_put(const struct ts_waiting *w, const struct ts_batch *b, uint64_
                    struct ts_err *err);
 
 /* Reads n nonzeros, from byte `at` of the file on, into entries first .. first + n - 1 of a batch.
- * buf: memory for reading. */
+ * buf: memory for the records that are read. */
 int ts_waiting_get(const struct ts_waiting *w, uint64_t at, uint64_t n, char *buf,
                    struct ts_batch *b, uint64_t first, struct ts_err *err);
 

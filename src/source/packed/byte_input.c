@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens files, reads their first bytes, and returns their decompressed content. */
+/* Opens a file, finds by its first bytes whether it is compressed, and returns its decompressed
+ * content. */
 #include "source/packed/byte_input.h"
 
 #include <fcntl.h>
@@ -14,7 +15,8 @@
 
 struct ts_byte_input {
     int fd;
-    /* 1: the bytes can be read at any position: a plain regular file, opened at its start */
+    /* 1: the bytes can be read at any position, because it is an uncompressed regular file that was
+     * opened at its start */
     int anywhere;
     const char *name;
     const volatile sig_atomic_t *stop;
@@ -23,7 +25,7 @@ struct ts_byte_input {
     uint64_t unpack_bytes;
     uint64_t plain_bytes; /* number of bytes of an uncompressed file that were returned */
     unsigned char head[TS_BYTE_INPUT_HEAD];
-    /* number of bytes of `head` that were returned, and of bytes in it */
+    /* bytes of `head` that were returned; bytes in `head` */
     size_t head_at, n_head;
 };
 
@@ -32,7 +34,7 @@ int ts_byte_input_look(const char *path, struct stat *st)
     int fd = -1;
     if (stat(path, st) == 0 && S_ISREG(st->st_mode))
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    /* since the call of stat, another file has got this path */
+    /* after the call of stat, another file may have got this path */
     if (fd >= 0 && (fstat(fd, st) < 0 || !S_ISREG(st->st_mode))) {
         close(fd);
         fd = -1;
@@ -65,7 +67,7 @@ static int read_plain(struct ts_byte_input *in, char *buf, size_t room, size_t *
     return 0;
 }
 
-/* Begins to decompress a file, or fails with the name of a program that can. */
+/* Begins to decompress a file. If this build cannot, fails with the name of a program that can. */
 static int open_packed(struct ts_byte_input *in, struct ts_err *err)
 {
     const struct ts_packed_file file = { .fd = in->fd,

@@ -25,7 +25,8 @@ struct ts_byte_input;
 
 /* Opens the file at `path`. unpack_bytes: memory that decompression may use, if more than
  * TS_BYTE_INPUT_UNPACK. Reading returns TS_ESTOP when *stop (may be NULL) is set. */
-#define TS_BYTE_INPUT_UNPACK (UINT64_C(10) << 20) /* enough for xz by default, and zstd up to -19 */
+/* enough for files of xz with its default options, and of zstd up to -19 */
+#define TS_BYTE_INPUT_UNPACK (UINT64_C(10) << 20)
 int ts_byte_input_open(const char *path, uint64_t unpack_bytes, const volatile sig_atomic_t *stop,
                        struct ts_byte_input **ret, struct ts_err *err);
 void ts_byte_input_close(struct ts_byte_input *in); /* in may be NULL */
@@ -53,7 +54,7 @@ int ts_byte_input_packed(const struct ts_byte_input *in);
 /* Returns the size on disk of a regular file, or 0 for any other. */
 uint64_t ts_byte_input_size(const struct ts_byte_input *in);
 
-/* Skips the next bytes of an uncompressed regular file. Returns whether it could. */
+/* Skips the next bytes of the file if it is uncompressed and regular. Returns whether it did. */
 int ts_byte_input_skip(struct ts_byte_input *in, uint64_t bytes);
 
 /* Returns the descriptor of an uncompressed regular file, which can be read at any position; -1:

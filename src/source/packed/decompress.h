@@ -22,7 +22,7 @@
 
 #include "base/err.h"
 
-#define TS_DECOMPRESS_HEAD 6u /* number of first bytes that tell how a file is compressed */
+#define TS_DECOMPRESS_HEAD 6u /* number of a file's first bytes that tell how it is compressed */
 
 /* A compressed file of which the first n_head bytes (at most 16) were read. */
 struct ts_packed_file {
@@ -30,7 +30,7 @@ struct ts_packed_file {
     const char *name; /* name of the file in messages; must stay */
     const unsigned char *head;
     size_t n_head;
-    const volatile sig_atomic_t *stop; /* may be NULL */
+    const volatile sig_atomic_t *stop; /* reading ends with TS_ESTOP when it is set; may be NULL */
     uint64_t memory;                   /* most memory that decompression may take */
 };
 
@@ -53,7 +53,7 @@ struct ts_decompressor {
 const struct ts_decompressor *ts_decompress_find(const unsigned char *head, size_t n);
 
 /* Returns the memory that decompressing a regular file with these first bytes may need, for the
- * budget; 0 for formats that need little. */
+ * memory budget of a build; 0 for formats that need little. */
 uint64_t ts_decompress_memory(const unsigned char *head, size_t n);
 
 /* Returns the names of the formats that this build can decompress, separated by ", ". */

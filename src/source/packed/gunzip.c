@@ -150,8 +150,8 @@ static int truncated(struct ts_gunzip *g, struct ts_err *err)
                    g->read_bytes);
 }
 
-/* Begins the next member of the file. Sets *end at the end of the file; zero bytes before it are
- * allowed, as padding of a tape. */
+/* Begins the next member (one compressed stream) of the file. Sets *end to 1 at the end of the
+ * file; zero bytes before it are allowed, as padding of a tape. */
 static int start_member(struct ts_gunzip *g, int *end, struct ts_err *err)
 {
     *end = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decompresses zstd, xz and bzip2: the common loop, and an engine for each library. */
+/* Decompresses zstd, xz and bzip2: a loop for all three, and a struct engine that calls the library
+ * of each. */
 #include "config.h"
 
 #include "source/packed/unpack_stream.h"
@@ -27,7 +28,7 @@
 
 enum step {
     STEP_GO,
-    STEP_END, /* a stream has ended; another may follow */
+    STEP_END, /* one stream of the file has ended; another may follow */
     STEP_BAD,
     STEP_MEMORY, /* more memory is needed than allowed */
     STEP_NONE,   /* the machine has no memory left */
@@ -213,7 +214,7 @@ static int open_stream(const struct ts_packed_file *file, const struct engine *e
     s->next_in = s->in;
     s->avail_in = file->n_head;
     s->read_bytes = file->n_head;
-    s->file.head = NULL; /* it belongs to the caller */
+    s->file.head = NULL; /* the memory of head belongs to the caller */
     *ret = s;
     return 0;
 }
@@ -253,11 +254,10 @@ static int explain(const struct stream *s, enum step step, struct ts_err *err)
 {
     const struct engine *e = s->engine;
     if (step == STEP_MEMORY)
-        return ts_fail(
-            err, TS_ELIMIT,
-            "%s: unpacking these %s data takes more than the %" PRIu64
-            " MiB that there is room for; unpack them: %s FILE > NEW-FILE",
-            s->file.name, e->name, s->file.memory >> 20, e->remedy);
+        return ts_fail(err, TS_ELIMIT,
+                       "%s: unpacking these %s data takes more than the %" PRIu64
+                       " MiB that there is room for; unpack them: %s FILE > NEW-FILE",
+                       s->file.name, e->name, s->file.memory >> 20, e->remedy);
     if (step == STEP_NONE)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory for unpacking", s->file.name);
     return ts_fail(err, TS_EFORMAT, "%s: byte %" PRIu64 ": damaged %s data", s->file.name,
@@ -287,7 +287,7 @@ int ts_unpack_stream_read(void *d, char *out, size_t room, size_t *ret, struct t
             if (s->avail_in == 0 && !s->eof)
                 continue;
             if (s->avail_in == 0)
-                break; /* the end of the file, between streams */
+                break; /* the file ends here, after a complete stream */
             if (s->engine->start(s) < 0)
                 return explain(s, STEP_NONE, err);
             s->in_stream = 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Computes power-law ranks: by a vectorised estimate, and by pow() where the estimate is not
- * certain. */
+/* Computes ranks drawn from a power law: by a vectorised estimate, and by pow() where the estimate
+ * is not certain. */
 #include "source/synth/power_law.h"
 
 #include <math.h>
@@ -32,12 +32,12 @@ uint64_t ts_power_law_rank(const struct ts_power_law *p, double x)
     return cut(p, p->is_exp ? exp(x * p->slope) : pow(1 + x * p->slope, p->exponent));
 }
 
-/* v[i] = scale * log2(v[i]), for v[i] > 0 and normal. These loops have no branch and no call, so
- * that compilers vectorise them, and are inlined once for each instruction set. */
+/* Sets v[i] to scale * log2(v[i]), for v[i] > 0 and normal. This loop has no branch and no call, so
+ * that compilers vectorise it, and is inlined once for each instruction set. */
 static inline __attribute__((always_inline)) void estimate_log(double *v, uint32_t n, double scale)
 {
     for (uint32_t i = 0; i < n; i++) {
-        /* v = 2^e m with m in [sqrt(1/2), sqrt(2)) */
+        /* v[i] = 2^e m with a whole e and with m in [sqrt(1/2), sqrt(2)) */
         const uint64_t half = UINT64_C(0x3fe6a09e667f3bcd);
         uint64_t bits, exponent;
         double m, e, s, z, sum;
@@ -49,7 +49,8 @@ static inline __attribute__((always_inline)) void estimate_log(double *v, uint32
         memcpy(&e, &bits,
                8); /* the bits of 1.5 * 2^52 + the exponent: converts an integer to a double */
         e -= 0x1.8p52;
-        /* ln m = 2 atanh s; |s| <= 0.1716, so the first term left out is below 2^-52 of it */
+        /* ln m = 2 atanh s, as a series in s; |s| <= 0.1716, so the first term left out is below
+         * 2^-52 of ln m */
         s = (m - 1) / (m + 1);
         z = s * s;
         sum = 1.0 / 19;
@@ -66,11 +67,11 @@ static inline __attribute__((always_inline)) void estimate_log(double *v, uint32
     }
 }
 
-/* v[i] = 2^v[i], for |v[i]| below 1000. */
+/* Sets v[i] to 2^v[i], for |v[i]| below 1000. */
 static inline __attribute__((always_inline)) void estimate_exp(double *v, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        /* rounds v[i] to a whole number, which is then in the low bits */
+        /* adding 1.5 * 2^52 rounds v[i] to a whole number, which is then in the low bits */
         const double shifted = v[i] + 0x1.8p52;
         const double f = (v[i] - (shifted - 0x1.8p52)) * 0.69314718055994531;
         double sum = 1.0 / 479001600;
@@ -124,7 +125,8 @@ void ts_power_law_ranks(const struct ts_power_law *p, const double *x, uint32_t 
             y[i] = x[i] * p->slope * 1.4426950408889634;
     else
         for (uint32_t i = 0; i < count; i++)
-            y[i] = 1 + x[i] * p->slope; /* rounded as in ts_power_law_rank */
+            /* computed as in ts_power_law_rank, so that both round alike */
+            y[i] = 1 + x[i] * p->slope;
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         estimate_avx2(p, y, count);
@@ -134,7 +136,7 @@ void ts_power_law_ranks(const struct ts_power_law *p, const double *x, uint32_t 
     for (uint32_t i = 0; i < count; i++) {
         const double margin = y[i] * MARGIN;
         const uint64_t k = cut(p, y[i] - margin);
-        /* an estimate that is out of range or not a number is not used either */
+        /* pow() also decides if the estimate is out of range or not a number */
         rank[i] = y[i] < 0x1p50 && k == cut(p, y[i] + margin) ? k : ts_power_law_rank(p, x[i]);
     }
 }

@@ -18,8 +18,8 @@
 #include <stdint.h>
 
 struct ts_power_law {
-    /* for a uniform x in [0, 1) the rank is y - 1 rounded down, at most n - 1. y is (1 + x
-     * slope)^exponent or, if a is near 1 (is_exp), exp(x slope) */
+    /* For a uniform x in [0, 1) the rank is y - 1 rounded down, at most n - 1. y is (1 + x
+     * slope)^exponent or, if the exponent a of the law is near 1 (is_exp), exp(x slope). */
     double a, slope, exponent;
     int is_exp;
     uint64_t n;

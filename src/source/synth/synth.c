@@ -21,9 +21,9 @@ static uint64_t most_side(const struct ts_synth *s, uint32_t m, uint32_t shared)
     return shared >> m & 1 ? s->dim[m] : s->dim[m] / s->planted;
 }
 
-/* Chooses the modes in which blocks may share rows, so that they can hold all nonzeros: none if
- * possible, otherwise the shortest modes, but never all. *most: nonzeros that the blocks can then
- * hold. */
+/* Chooses the modes in which planted blocks may share rows, so that they can hold all nonzeros:
+ * none if possible, otherwise the shortest modes, but never all. *most: the most nonzeros that the
+ * blocks can then hold. */
 static uint32_t share_modes(const struct ts_synth *s, double *most)
 {
     uint32_t shared = 0;
@@ -47,8 +47,8 @@ static int is_shorter(const struct ts_synth *s, uint32_t a, uint32_t b, uint32_t
     return x < y || (x == y && s->dim[a] < s->dim[b]);
 }
 
-/* Chooses the lengths of the blocks in each mode, as equal as the modes allow. It begins with the
- * mode whose longest possible side is the shortest. */
+/* Chooses the number of rows of the planted blocks in each mode, as equal as the modes allow. It
+ * begins with the mode whose longest possible side is the shortest. */
 static int plan_blocks(struct ts_synth *s, struct ts_err *err)
 {
     uint64_t cells = s->nnz / s->planted;
@@ -94,7 +94,8 @@ static void init_scatter(struct ts_scatter *c, uint64_t n, uint64_t key)
         c->round_key[round] = ts_mix(key + round);
 }
 
-/* Prepares ratings, each of which has a cell of its own. */
+/* Prepares the drawing of ratings (nonzeros in cells of a dense model), each of which has a cell of
+ * its own. */
 static int plan_ratings(struct ts_synth *s, struct ts_err *err)
 {
     uint64_t cells = 1;
@@ -257,7 +258,8 @@ static void draw_indices(const struct ts_synth *s, uint32_t m, const uint64_t *s
             index[i] = scatter(&s->scatter[m], index[i]);
 }
 
-/* Makes n draws, n <= PIECE, column by column, as most of the work is in loops without a branch. */
+/* Makes n draws, n <= PIECE, one mode after another, so that most of the work is in loops without a
+ * branch. */
 static void draw_piece(const struct ts_synth *s, uint64_t first, uint32_t n, struct ts_batch *b)
 {
     const uint64_t key = ts_mix(s->seed);

@@ -27,11 +27,11 @@
 #include "format/layout.h"
 #include "source/synth/power_law.h"
 
-/* A bijection of 0..n-1 that scatters neighbours: a Feistel network on the next even number of
- * bits, repeated until the result is below n. */
+/* A bijection of the numbers 0..n-1 that takes neighbours far apart: a Feistel network on numbers
+ * of an even number of bits, repeated until the result is below n. */
 struct ts_scatter {
     uint64_t n, round_key[4];
-    uint32_t half; /* bits of each of the two halves */
+    uint32_t half; /* bits of each of the two halves of a number in the network */
 };
 
 struct ts_synth {
@@ -39,20 +39,20 @@ struct ts_synth {
     uint64_t dim[TS_MAX_ORDER];
     uint64_t nnz, seed;
     double power[TS_MAX_ORDER]; /* exponent of the power law of each mode; 0: uniform */
-    /* range of whole numbers, drawn uniformly; both 0: real values in (0, 1] */
+    /* values are whole numbers in this range, drawn uniformly; both 0: real numbers in (0, 1] */
     uint64_t value_first, value_last;
     uint32_t planted; /* rank of the planted model; 0: none */
-    int ratings;      /* 1: the nonzeros are ratings, some cells of a dense model */
+    int ratings;      /* 1: the nonzeros are ratings: values of some cells of a dense model */
     double noise;
     uint32_t value_bytes;
 
-    /* set by ts_synth_init */
+    /* members that ts_synth_init sets */
     uint64_t side[TS_MAX_ORDER]; /* number of rows of a planted block in each mode */
     struct ts_power_law law[TS_MAX_ORDER];
     struct ts_scatter scatter[TS_MAX_ORDER];
     struct ts_scatter cell; /* the bijection that scatters ratings over all cells */
 
-    uint32_t *place[TS_MAX_ORDER]; /* bijections as tables; NULL: they are computed for each draw */
+    uint32_t *place[TS_MAX_ORDER]; /* `scatter` as a table; NULL: it is computed in each draw */
 };
 
 /* Checks the parameters and computes the other members. With a planted model, nnz becomes the
@@ -60,17 +60,17 @@ struct ts_synth {
  * cannot be divided evenly. TS_EARG if there is no room for so many. */
 int ts_synth_init(struct ts_synth *s, struct ts_err *err);
 
-/* Returns the index of entry k (below planted * side[mode]) of the planted factor of a mode, and
- * sets its value. The entry belongs to component k / side[mode]. */
+/* Returns the index in the mode of entry k (below planted * side[mode]) of the planted factor, and
+ * sets *value to its value. The entry belongs to component k / side[mode]. */
 uint64_t ts_synth_planted(const struct ts_synth *s, uint32_t mode, uint64_t k, double *value);
 
-/* Makes tables of the bijections, of at most most_bytes in total, for the modes where they make
- * drawing faster. The draws stay the same. */
+/* Makes tables of the bijections `scatter`, of at most most_bytes in total, for the modes where
+ * they make drawing faster. The draws stay the same. */
 int ts_synth_tables_new(struct ts_synth *s, uint64_t most_bytes, uint32_t threads,
                         struct ts_err *err);
 void ts_synth_tables_free(struct ts_synth *s);
 
-/* Appends draws [first, first + n) to b, which has room. */
+/* Appends draws [first, first + n) to b, which must have space for them. */
 void ts_synth_draw(const struct ts_synth *s, uint64_t first, uint64_t n, struct ts_batch *b);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Draws batches with several threads, and puts them into the sink in any order. */
+/* Draws batches of random nonzeros with several threads, and puts them into the sink in any
+ * order. */
 #include "source/synth/synth_source.h"
 #include "source/source_threads.h"
 

@@ -18,7 +18,8 @@
 
 struct ts_synth_source;
 
-/* Returns how many threads, at most `threads`, can have their batches in `bytes` bytes. */
+/* Returns how many threads, at most `threads`, can each have a batch if all batches may take
+ * `bytes` bytes. */
 uint32_t ts_synth_source_threads(const struct ts_synth *synth, uint32_t threads, uint64_t bytes);
 
 /* Makes a source. Tables for faster drawing use at most table_bytes. */

@@ -18,7 +18,7 @@
 /* The text of a field, without the quotes and blanks around it. */
 struct ts_csv_field {
     const char *begin, *end;
-    int doubled; /* 1: quotes in it are doubled */
+    int doubled; /* 1: the text has doubled quotes, each pair of which stands for one */
 };
 
 static inline int ts_csv_is_end(const char *p)
@@ -33,7 +33,7 @@ static inline const char *ts_csv_skip_blanks(const char *p, char separator)
     return p;
 }
 
-/* Like ts_csv_next, for a field that begins with a quote. */
+/* Like ts_csv_next, but only for a field that begins with a quote. */
 int ts_csv_quoted(const char **p, char separator, struct ts_csv_field *f, struct ts_err *err);
 
 /* Finds the field at *p, and sets *p to its end: the separator, or the end of the line. Returns 1,
@@ -71,7 +71,8 @@ static inline int ts_csv_next(const char **p, char separator, int quotes, struct
     return 1;
 }
 
-/* After a field: returns 1 with *p at the next field, or 0 at the end of the line. */
+/* To be called with *p at the end of a field: returns 1 with *p at the next field, or 0 at the end
+ * of the line. */
 static inline int ts_csv_go_on(const char **p, char separator)
 {
     if (**p == '\r')
@@ -86,7 +87,7 @@ static inline int ts_csv_go_on(const char **p, char separator)
 int ts_csv_has_return(const char *text, size_t bytes);
 
 /* Returns TS_EFORMAT if an unquoted field contains a carriage return, which may be meant as the end
- * of a line. at: the start of the field with its blanks and quotes. */
+ * of a line. at: where the field starts, with the blanks and quotes before it. */
 int ts_csv_check_return(const char *at, char separator, int quotes, const struct ts_csv_field *f,
                         struct ts_err *err);
 

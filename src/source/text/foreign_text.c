@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* foreign_text.c - lists the files of other programs that are refused, with advice. */
+/* foreign_text.c - lists formats of other programs whose files are refused, each with advice how to
+ * convert them. */
 #include "source/text/foreign_text.h"
 
 #include <string.h>
@@ -10,7 +11,7 @@
 #define FRAME(reader) \
     "in Python, pandas." reader "(FILE).to_csv(\"table.csv\", index=False) makes a table of it"
 
-/* The formats; the first one whose magic matches counts. */
+/* The formats and their first bytes (magic). The first entry whose magic matches a file counts. */
 static const struct foreign {
     const char *magic;
     size_t bytes; /* number of bytes of the magic */

@@ -13,7 +13,8 @@
 
 #include "base/err.h"
 
-/* Returns 0, or a failure if a file that begins with these bytes (decompressed) cannot be text. */
+/* Returns 0, or a failure if a file whose decompressed text begins with these bytes cannot be a
+ * text with nonzeros. */
 int ts_foreign_text_check(const char *name, const char *text, size_t bytes, struct ts_err *err);
 
 /* Like ts_foreign_text_check, for a zip archive: the name of its first member tells what kind of

@@ -12,7 +12,7 @@
 #include "source/text/text_kind.h"
 
 #define BANNER       "%%MatrixMarket"
-#define LONGEST_LINE 1024u /* bytes; the limit of the format itself */
+#define LONGEST_LINE 1024u /* most bytes of a line: the limit of the format itself */
 
 /* Whether a file begins with the banner. */
 static int has_banner(const char *text, size_t bytes)
@@ -96,7 +96,7 @@ static int take_sizes(const char *line, const struct ts_tns_rules *rules, struct
     return 0;
 }
 
-/* Parses the banner, comments and sizes. All must be in the text. */
+/* Parses the banner, comments and sizes. All of them must be in the text. */
 static int parse_header(void *form, struct ts_tns_rules *rules, const char *text, size_t bytes,
                         struct ts_tns_header *ret, uint64_t *line, struct ts_err *err)
 {
@@ -135,7 +135,8 @@ static int parse_header(void *form, struct ts_tns_rules *rules, const char *text
     return 1;
 }
 
-/* Returns the most nonzeros in a text: each line "1 2\n" may also stand for its mirror image. */
+/* Returns the most nonzeros in a text of so many bytes. The shortest line is "1 2\n", and each line
+ * may also stand for its mirror image. */
 static uint64_t most_nonzeros(const struct ts_tns_rules *rules, size_t bytes)
 {
     (void)rules;

@@ -5,7 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
-#define MOST_EXPONENT 100000 /* larger than any useful exponent */
+/* exponents from here on are not read exactly, because no useful number has one */
+#define MOST_EXPONENT 100000
 
 static int is_digit(char c)
 {
@@ -68,7 +69,7 @@ int ts_number_read(const char *text, size_t n, struct ts_number *ret)
 
 int ts_number_floor(const struct ts_number *x, int32_t shift, int64_t *ret)
 {
-    const int32_t point = x->point - shift; /* number of digits before the point */
+    const int32_t point = x->point - shift; /* number of digits of the result before the point */
     const int rest = x->n > 0 && (x->more || (int32_t)x->n > point);
     uint64_t v = 0;
     *ret = 0;
@@ -112,7 +113,7 @@ int ts_number_missing(const char *text, size_t n)
                                         "-1.#qnan", "\\n",      "missing" };
     if (n == 0)
         return 1;
-    if (is_digit(text[n - 1])) /* ends in a digit, as nearly all fields do that are not missing */
+    if (is_digit(text[n - 1])) /* nearly all fields that are not missing end in a digit */
         return 0;
     for (; n > 0 && (text[n - 1] == ' ' || text[n - 1] == '\t'); n--)
         ;

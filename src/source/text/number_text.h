@@ -21,13 +21,13 @@
  * digits, is 0 for the number 0. */
 struct ts_number {
     int minus;
-    int more; /* 1: there are nonzero digits after those that are stored */
+    int more; /* 1: the number has nonzero digits after those in `digit` */
     int32_t point;
     uint32_t n;
     uint8_t digit[TS_NUMBER_DIGITS];
 };
 
-/* Whether the n bytes are a number and nothing else. Sets *ret. */
+/* Whether the n bytes of text are a number and nothing else. Sets *ret to the number. */
 int ts_number_read(const char *text, size_t n, struct ts_number *ret);
 
 /* Sets *ret to the largest whole number that is at most x * 10^-shift. Returns 0 if int64_t cannot
@@ -41,9 +41,9 @@ int ts_number_whole(const struct ts_number *x, uint64_t *ret);
  * their number, or 0 if they do not fit. */
 size_t ts_number_digits(const struct ts_number *x, char *ret, size_t room);
 
-/* Whether the n bytes are what programs write for a missing number: nothing, blanks, NaN, NA,
- * null and the like, in upper or lower case. '-' and '.' do not count: pandas and R read them as
- * text. */
+/* Whether the n bytes of text are what programs write for a missing number: nothing, blanks, NaN,
+ * NA, null and the like, in upper or lower case. '-' and '.' do not count: pandas and R read them
+ * as text. */
 int ts_number_missing(const char *text, size_t n);
 
 #endif

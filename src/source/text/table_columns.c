@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* table_columns.c - decides what the columns of a table are, from the user's options, the header
- * line, and a sample of the lines. */
+/* table_columns.c - decides what the columns of a table are (modes, values, weights or none), from
+ * the user's options, the header line, and a sample of the lines. */
 #include "source/text/table_columns.h"
 
 #include <stdio.h>
@@ -44,7 +44,8 @@ static uint32_t column_numbered(const struct ts_table_sample *l, const char *tex
     return *text == '\0' && n >= 1 && n <= l->n_columns ? n - 1 : NO_COLUMN;
 }
 
-/* Finds a column by its name in the header, if there is one, or by its number. */
+/* Finds a column that the user names: by its name in the header, if there is one, or by its
+ * number. */
 static int find_column(const struct ts_table *t, const struct ts_table_sample *l,
                        const char *setting, const char *name, uint32_t *ret, struct ts_err *err)
 {
@@ -95,7 +96,8 @@ static int has_header(const struct ts_table *t, const struct ts_table_sample *l)
         return t->plan.header == 1;
     if (names_in_header(&t->plan, l))
         return 1;
-    /* a column whose first field is a word, and whose others are numbers or dates */
+    /* there is a header if the first field of a column is a word, and its others are numbers or
+     * dates */
     for (uint32_t c = 0; c < l->n_columns; c++) {
         const struct ts_csv_field *f = &l->first[c];
         if (l->any[c] && !ts_table_is_missing(f) &&
@@ -107,7 +109,7 @@ static int has_header(const struct ts_table *t, const struct ts_table_sample *l)
 }
 
 /* Whether a field could be the name of a column: it begins with a letter, and is not like an
- * address, with '@' or "://". */
+ * address of mail or the web, with '@' or "://". */
 static int like_a_name(const struct ts_csv_field *f)
 {
     const unsigned char c = f->begin < f->end ? (unsigned char)*f->begin : '\0';
@@ -186,7 +188,7 @@ static int find_modes(struct ts_table *t, const struct ts_table_sample *l, struc
     }
     if (last > 0 && t->role[last] == TS_TABLE_WEIGHT)
         last--;
-    /* as in a .tns file, the last column has the values */
+    /* the last column has the values, as in a .tns file */
     if (p->n_modes == 0 && p->value == NULL) {
         t->value_column = last;
         t->role[last] = TS_TABLE_VALUE;
@@ -239,7 +241,7 @@ static int check_left(struct ts_table *t, const struct ts_table_sample *l, struc
     if (left == 1 && t->header == NULL && l->number[one] &&
         (one == l->n_columns - 1 ||
          (one == l->n_columns - 2 && t->role[one + 1] == TS_TABLE_WEIGHT))) {
-        t->value_column = one; /* as in a .tns file */
+        t->value_column = one; /* one column is left, which has the values, as in a .tns file */
         t->role[one] = TS_TABLE_VALUE;
         return 0;
     }
@@ -279,8 +281,8 @@ static void take_text(struct ts_table_mode *mode)
     mode->whole = mode->look.open = 0;
 }
 
-/* Makes the fields of a mode times. The start of the first file decides in which unit its numbers
- * are. */
+/* Says that the fields of mode m are times. The start of the first file decides in which unit its
+ * numbers are. */
 static void take_bin(struct ts_table *t, const struct ts_table_sample *l, uint32_t m,
                      const struct ts_time_bin *bin)
 {
@@ -358,7 +360,8 @@ static int find_fields(struct ts_table *t, const struct ts_table_sample *l, stru
         ts_table_decide(&t->mode[m], 0, 1);
         t->mode[m].look.open = 0;
     }
-    /* first the time units given for all modes, then those of single modes, which override them */
+    /* two passes over the user's time units: first those for all modes, then those for single
+     * modes, which override them */
     for (uint32_t i = 0; i < 2 * p->n_units; i++) {
         const uint32_t u = i % p->n_units;
         const int rc = (p->timed[u] != NULL) == (i >= p->n_units)

@@ -25,11 +25,13 @@ _Static_assert((int)TS_TABLE_VALUE == TS_TABLE_OF_VALUES &&
                    (int)TS_TABLE_WEIGHT == TS_TABLE_OF_WEIGHTS,
                "what others call these roles");
 
-/* What the first fields of a mode look like, from the first one that is not missing. */
+/* What the fields of a mode look like, in the 64 KiB of text from its first field that is not
+ * missing. */
 struct ts_table_look {
-    int open;      /* 1: all fields of the mode are missing at the start of the first file */
-    int any;       /* 1: a field that is not missing was found later */
-    uint64_t left; /* bytes of text in which more fields are looked at before it is decided */
+    int open; /* 1: all fields of the mode are missing at the start of the first file */
+    int any;  /* 1: a field that is not missing was found later */
+    /* bytes of text that are still to be looked at before the kind of the fields is decided */
+    uint64_t left;
     int index, whole;
     struct ts_time_look time;
 };
@@ -38,11 +40,11 @@ struct ts_table_mode {
     enum ts_table_field field;
     uint32_t column;
     char *name;
-    int text;  /* 1: the user says that the fields are names */
+    int text;  /* 1: the user says that the fields of the mode are names */
     int whole; /* 1: the mode has names, and all names so far are whole numbers */
     struct ts_time_bin bin;
     struct ts_table_look look; /* what its fields look like, until their kind is decided */
-    uint64_t least;            /* the smallest bin so far; atomic */
+    uint64_t least;            /* the smallest time bin so far; atomic */
     struct ts_table_facts facts;
 };
 
@@ -57,13 +59,14 @@ struct ts_table {
     char *header;
     int known;
     int doubtful;         /* 1: there is no header, but the first line looks like one */
-    pthread_mutex_t lock; /* protects the facts of modes */
+    pthread_mutex_t lock; /* protects the counts of unexpected fields (`facts` of each mode) */
 };
 
 /* Whether a field is a whole number from 0 to `most`. */
 int ts_table_is_whole(const struct ts_csv_field *f, uint64_t most);
 
-/* Makes the fields of a mode numbers or names, which are whole numbers if `whole` is 1. */
+/* Says that the fields of a mode are numbers, or else names; `whole` 1: all of these names are
+ * whole numbers. */
 void ts_table_decide(struct ts_table_mode *mode, int numbers, int whole);
 
 /* Adds the counts of unexpected fields (struct ts_table_facts) in a piece of text to those of a
@@ -85,8 +88,8 @@ int ts_table_is_row_number(const struct ts_table *t, uint32_t column);
     " or " TS_SET_COLUMNS " names the columns that are modes, and " TS_SET_VALUE                 \
     " that of the values"
 
-/* For lines with one column: fails with TS_EFORMAT if another separator would give several columns,
- * otherwise returns 0. `end` is after the last complete line. */
+/* For lines with one column: fails with TS_EFORMAT if the text would have several columns with
+ * another separator, otherwise returns 0. `end` is after the last complete line. */
 int ts_table_other_separator(const struct ts_table_plan *plan, const char *text, const char *end,
                              struct ts_err *err);
 
@@ -96,7 +99,7 @@ int ts_table_is_matrix(const struct ts_csv_field *first, const struct ts_csv_fie
                        uint32_t n, struct ts_err *err);
 
 /* Fails with TS_EFORMAT if the last two of n names in a header are whole numbers, such as years:
- * the columns seem to be cells of a wide table. */
+ * the table seems to have a column of values for each of them, not a line for each value. */
 int ts_table_is_wide(const struct ts_csv_field *name, uint32_t n, struct ts_err *err);
 
 /* Returns the name of a column in the header, cut to fit in ret. NULL if there is no header. */

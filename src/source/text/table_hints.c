@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* table_hints.c - recognises tables that are read with the wrong options, and reads numbers with
- * decimal commas. */
+/* table_hints.c - recognises tables that are read with the wrong options, for messages, and reads
+ * numbers with decimal commas. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static int with_point(const struct ts_csv_field *f, char text[NUMBER_CHARS])
         return 0;
     memcpy(text, f->begin, n);
     text[comma - f->begin] = '.';
-    text[n] = '\n'; /* the byte that ends a number */
+    text[n] = '\n'; /* '\n' ends the number for its reader */
     return 1;
 }
 
@@ -103,7 +103,8 @@ int ts_table_is_matrix(const struct ts_csv_field *first, const struct ts_csv_fie
             return 0;
         fractions += !ts_table_is_whole(f, UINT64_MAX);
     }
-    /* two or three numbers with fractions may be coordinates of a place */
+    /* a line with few numbers may have coordinates of a place, so it is not taken for a row of a
+     * matrix */
     if (n < 5 || fractions < 2 * (n - 1))
         return 0;
     return ts_fail(err, TS_EFORMAT,

@@ -17,7 +17,8 @@ int ts_table_is_open(const struct ts_table *t)
     return 0;
 }
 
-/* Decides what the fields of a mode are, when enough of them were seen. */
+/* Decides whether the fields of a mode are numbers, names or times in which unit. Called when
+ * enough of them were seen. */
 static void close_look(struct ts_table_mode *mode)
 {
     struct ts_table_look *l = &mode->look;
@@ -43,7 +44,8 @@ static void look_at_field(struct ts_table_mode *mode, const struct ts_csv_field 
     ts_time_look_at(&l->time, f->begin, n);
 }
 
-/* Looks at the fields of the line at p. Returns the start of the next line. */
+/* Looks at the fields of the line at p in modes that are still undecided. Returns the start of the
+ * next line. */
 static const char *look_at_line(struct ts_table *t, const char *p, const char *end)
 {
     const char sep = t->plan.separator, *next = memchr(p, '\n', (size_t)(end - p));
@@ -53,7 +55,7 @@ static const char *look_at_line(struct ts_table *t, const char *p, const char *e
         return next;
     for (uint32_t c = 0; c < t->n_columns; c++) {
         if (ts_csv_next(&p, sep, !t->plan.no_quotes, &f, NULL) <=
-            0) /* the parser will report the error */
+            0) /* the parser will report the wrong line */
             break;
         if (t->role[c] < TS_MAX_ORDER)
             look_at_field(&t->mode[t->role[c]], &f);

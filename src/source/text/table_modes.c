@@ -84,7 +84,7 @@ uint32_t ts_table_width(const struct ts_table *t)
     return t->n_columns;
 }
 
-/* Copies the names of all columns, malloc'ed. Returns their number. */
+/* Copies the names of all columns from the header, malloc'ed. Returns their number. */
 static uint32_t header_names(const struct ts_table *t, char **ret)
 {
     const char *p = t->header;
@@ -99,7 +99,7 @@ static uint32_t header_names(const struct ts_table *t, char **ret)
     return n;
 }
 
-/* Whether the column has a name, and no other column has the same one. */
+/* Whether the column has a name that no other column has. */
 static int tells(char *const *name, uint32_t n, uint32_t column)
 {
     for (uint32_t c = 0; c < n; c++)

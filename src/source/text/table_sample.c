@@ -107,10 +107,11 @@ int ts_table_sample_take(const struct ts_table *t, const char *text, size_t byte
         rc = ts_table_split(p, &t->plan, ret->second, TS_TABLE_MAX_COLUMNS, &n, &p, err);
         if (rc < 0 && ret->n_lines == 0 && !t->known) {
             ret->line_of_first += 1 + blank;
-            return rc; /* without the first line, it cannot be decided whether there is a header */
+            /* a wrong first line is refused here, because it decides whether there is a header */
+            return rc;
         }
         if (rc < 0)
-            break; /* the parser will report the error */
+            break; /* the parser will report the wrong line */
         blank += n == 0;
         for (uint32_t c = 0; c < n && c < ret->n_columns; c++) {
             const struct ts_csv_field *f = &ret->second[c];

@@ -11,8 +11,8 @@
 
 #include "source/text/table_columns.h"
 
-/* The sample. The arrays from `any` to `time` describe each column below the first line; missing
- * fields do not count. */
+/* The sample of lines. The arrays from `any` to `time` describe each column in the lines below the
+ * first one; missing fields do not count. */
 struct ts_table_sample {
     uint32_t n_columns;
     uint64_t n_lines; /* number of lines, without the first one and blank lines */
@@ -37,7 +37,7 @@ int ts_table_sample_take(const struct ts_table *t, const char *text, size_t byte
 int ts_table_split(const char *p, const struct ts_table_plan *plan, struct ts_csv_field f[],
                    uint32_t room, uint32_t *n, const char **stop, struct ts_err *err);
 
-/* Whether a field is a number, is missing, or is a date. */
+/* Return whether a field is a number, whether it is missing, and whether it is a date. */
 int ts_table_is_number(const struct ts_table_plan *plan, const struct ts_csv_field *f);
 int ts_table_is_missing(const struct ts_csv_field *f);
 int ts_table_is_date(const struct ts_csv_field *f);

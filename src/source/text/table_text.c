@@ -14,8 +14,8 @@
 #include "source/text/text_kind.h"
 #include "source/text/tns_number.h"
 
-/* Returns the most nonzeros in a text: each mode has a column of at least one byte and a
- * separator. */
+/* Returns the most nonzeros in a text of so many bytes: each line has a column of at least one byte
+ * and a separator for each mode. */
 uint64_t ts_table_room(const struct ts_tns_rules *rules, size_t bytes)
 {
     return bytes / (2 * rules->order) + 1;
@@ -57,8 +57,8 @@ static void add_fact(struct parser *p, uint32_t m, enum ts_table_fact fact,
     of->n[fact]++;
 }
 
-/* Whether a field is digits, 'e', digits, such as 1e5. It may be a code: numbers that programs
- * write have a point or a sign. */
+/* Whether a field is digits, an 'e' and digits, such as 1e5. It may be a code and not a number,
+ * because numbers that programs write have a point or a sign. */
 static int may_be_code(const struct ts_csv_field *f)
 {
     struct ts_csv_field part = *f;
@@ -83,13 +83,14 @@ static void copy_aside(struct parser *p, struct ts_csv_field *f)
         *at++ = *q;
         q += *q == '"';
     }
-    *at = '\0'; /* there is room for it, as the field had a closing quote */
+    *at = '\0'; /* the NUL takes the space of the closing quote */
     f->begin = first;
     f->end = at;
     p->n_side = (size_t)(at + 1 - p->side);
 }
 
-/* Fails with a message that begins with the column. */
+/* Fails with a message that begins with the name or number of a column, and goes on with
+ * `fault`. */
 static int column_fails(const struct parser *p, uint32_t column, const char *fault,
                         struct ts_err *err)
 {
@@ -109,9 +110,9 @@ static int mode_fails(const struct parser *p, uint32_t m, const char *sentence, 
                          sentence);
 }
 
-/* Whether a field is missing. In a mode of names, only an empty field is: 'NA' may be Namibia. In
- * a mode of names that are whole numbers, 'NA' and the like are missing, as in a column of
- * numbers. */
+/* Whether a field counts as missing. In a mode of names, only an empty field is: 'NA' may be
+ * Namibia. In a mode of names that are whole numbers, 'NA' and the like are missing, as in a column
+ * of numbers. */
 static int is_missing(const struct parser *p, uint8_t role, const struct ts_csv_field *f)
 {
     if (role < TS_MAX_ORDER && p->t->mode[role].field == TS_TABLE_NAME && !p->t->mode[role].whole)
@@ -133,8 +134,8 @@ static int take_missing(const struct parser *p, uint32_t column, uint8_t role,
                           f->begin, f->end, err);
 }
 
-/* Reads a whole number. If it is too large for an index, it becomes a name: its digits, in whatever
- * notation it was written. */
+/* Reads a field that is a whole number. If it is too large for an index, it becomes a name: its
+ * digits, in whatever notation it was written. */
 static int take_whole(struct parser *p, uint32_t m, const struct ts_csv_field *f, uint64_t *ret,
                       struct ts_err *err)
 {
@@ -188,7 +189,8 @@ static int take_name(struct parser *p, uint32_t m, const struct ts_csv_field *f,
     const size_t n = (size_t)(f->end - f->begin);
     if (n > TS_STRING_MAX)
         return mode_fails(p, m, "a name of more than 4095 bytes", err);
-    if (memchr(f->begin, '\0', n) != NULL) /* for users of the library, names end at a NUL byte */
+    /* a NUL byte is refused, because a name would end there for users of the library */
+    if (memchr(f->begin, '\0', n) != NULL)
         return mode_fails(p, m, "a name with a NUL byte", err);
     if (p->t->mode[m].whole && !aside && !ts_csv_is_digits(f)) {
         const int rc = take_whole(p, m, f, ret, err);
@@ -359,7 +361,7 @@ static int parse_line(struct parser *p, const char *q, const char **stop, struct
     return added;
 }
 
-/* Looks up the names of nonzeros first .. end - 1. */
+/* Looks up the names of nonzeros first .. end - 1 of the batch in the dictionaries. */
 static void find_names(const struct parser *p, struct ts_batch *b, uint64_t first, uint64_t end)
 {
     for (uint32_t m = 0; m < b->order; m++) {
@@ -435,7 +437,7 @@ static int kind_header(void *form, struct ts_tns_rules *rules, const char *text,
     return ts_table_header(form, text, bytes, ret, line, err);
 }
 
-/* Called if ts_table_header found no line: returns 1 if there is any text. */
+/* Returns 1 if there is any text. Called only if ts_table_header found no line. */
 static uint32_t kind_fields(const char *text, size_t bytes, uint64_t *n_lines)
 {
     for (size_t i = 0; i < bytes; i++) {

@@ -27,8 +27,8 @@
 
 #define TS_TABLE_MAX_COLUMNS 1024u
 
-/* The user's description of the table. A column is given by its number, from 1, or by its name in
- * the header. */
+/* The user's description of a table. A column is given by its number, from 1, or by its name in the
+ * header. */
 struct ts_table_plan {
     char separator; /* separator of columns; ' ': any number of blanks and tabs */
     int no_quotes;  /* 1: quotes are ordinary characters */
@@ -36,7 +36,7 @@ struct ts_table_plan {
     int decimal_comma;
     /* 0: decided from the first lines; 1: there is a header; 2: there is none */
     int header;
-    int header_kept; /* 1: header is that of an earlier build, and nobody said it of these files */
+    int header_kept; /* 1: `header` is taken from an earlier build, not from the user of this one */
     uint32_t n_modes, n_columns;    /* number of entries in mode and column; 0: not given */
     const char *mode[TS_MAX_ORDER]; /* names of the modes; also of their columns, if `column` is not
                                      * given */
@@ -52,7 +52,7 @@ struct ts_table_plan {
     uint32_t n_digits;
     const char *digits[TS_MAX_ORDER];
     struct ts_time_bin bin[TS_MAX_ORDER];
-    /* for each unit[], the mode whose times have it; NULL: all modes of times */
+    /* for each entry of unit[], the mode whose times are in that unit; NULL: all modes of times */
     const char *timed[TS_MAX_ORDER];
     enum ts_time_unit unit[TS_MAX_ORDER];
 };
@@ -61,18 +61,18 @@ struct ts_table;
 int ts_table_new(const struct ts_table_plan *plan, struct ts_table **ret, struct ts_err *err);
 void ts_table_free(struct ts_table *t); /* t may be NULL */
 
-/* Parses the start of a file. The start of the first file decides what the columns are. A header of
- * another file must be the same. */
+/* Parses the start of a file. The start of the first file decides what the columns are. The header
+ * of a later file must be the same. */
 int ts_table_header(struct ts_table *t, const char *text, size_t bytes, struct ts_tns_header *ret,
                     uint64_t *line, struct ts_err *err);
 
 /* To be called after the first header: returns what the fields of a mode are. */
 enum ts_table_field { TS_TABLE_NUMBER, TS_TABLE_NAME, TS_TABLE_TIME };
 enum ts_table_field ts_table_mode_field(const struct ts_table *t, uint32_t mode);
-/* name of the mode; NULL: none */
+/* Returns the name of a mode; NULL: it has none. */
 const char *ts_table_mode_name(const struct ts_table *t, uint32_t mode);
 int ts_table_doubtful(
-    /* whether the first line, which is read as data, looks like a header */
+    /* Returns whether the first line, which is read as data, looks like a header. */
     const struct ts_table *t);
 char ts_table_separator(const struct ts_table *t);
 const char *ts_table_value_name(const struct ts_table *t);
@@ -91,8 +91,9 @@ int ts_table_column_text(const struct ts_table *t, uint32_t mode, char **ret, st
  * must decide what they are. */
 int ts_table_is_open(const struct ts_table *t);
 
-/* Looks at the fields in a piece of whole lines; first: it is the first piece of its file. Returns
- * whether some mode is still undecided. To be called with NULL and 0 bytes after the last piece. */
+/* Looks at fields of undecided modes in a piece of whole lines; first: it is the first piece of its
+ * file. Returns whether some mode is still undecided. To be called with NULL and 0 bytes after the
+ * last piece. */
 int ts_table_look_on(struct ts_table *t, const char *text, size_t bytes, int first);
 
 /* Kinds of fields in a mode that the user may not expect, and are counted. */
@@ -114,8 +115,8 @@ struct ts_table_facts {
 };
 const struct ts_table_facts *ts_table_mode_facts(const struct ts_table *t, uint32_t mode);
 
-/* whole: whether names of a mode are whole numbers, compared by their digits. open: whether its
- * fields were all missing at the start of the first file. */
+/* ts_table_mode_whole: whether names of a mode are whole numbers, compared by their digits.
+ * ts_table_mode_open: whether its fields were all missing at the start of the first file. */
 int ts_table_mode_whole(const struct ts_table *t, uint32_t mode);
 int ts_table_mode_open(const struct ts_table *t, uint32_t mode);
 
@@ -123,10 +124,10 @@ int ts_table_mode_open(const struct ts_table *t, uint32_t mode);
  * rewritten) for each byte of text. */
 uint32_t ts_table_side(const struct ts_table *t);
 
-/* Returns the smallest bin of a mode of times so far. */
+/* Returns the smallest time bin so far of a mode whose fields are times. */
 uint64_t ts_table_mode_least(const struct ts_table *t, uint32_t mode);
 
-/* Sets the dictionaries in which ts_table_parse looks up names. */
+/* Sets the dictionaries in which ts_table_parse looks up names; NULL: names stay text. */
 void ts_table_names(struct ts_table *t, const struct ts_names *names);
 
 uint64_t ts_table_room(const struct ts_tns_rules *rules, size_t bytes);

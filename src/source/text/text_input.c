@@ -23,24 +23,25 @@ struct ts_text_input {
     struct ts_byte_input *first; /* paths[0] if it is open already; NULL: it is not, or was taken */
     struct ts_byte_input *open;  /* the open file; NULL: none */
     int started;
-    uint64_t unpack_bytes; /* most bytes of memory for decompression */
-    /* bytes of the open file that were read, but not returned, because they belong to lines of
-     * which a sample skips a part */
+    uint64_t unpack_bytes; /* most bytes of memory that decompression may use */
+    /* bytes of the open file that were read, but not returned: they are parts of lines that are
+     * incomplete because a sample skips text */
     uint64_t cut_bytes;
     struct ts_file_sample sample;
-    int after_gap; /* 1: the next bytes begin inside a line */
-    char *carry;   /* the start of an incomplete line */
+    int after_gap; /* 1: text was skipped, so the next bytes may begin inside a line */
+    char *carry;   /* the start of a line whose end was not read yet */
     size_t n_carry;
 
-    /* the part of each file that is read; n_parts 0: whole files */
+    /* this process reads part `part` of n_parts of each file; n_parts 0: whole files */
     uint32_t part, n_parts;
-    uint64_t at, begin, end; /* positions in the file: next text; start and end of the part */
+    /* byte positions in the open file: of the next text; of the start and end of the part */
+    uint64_t at, begin, end;
     /* past: 1 if bytes before the part are not needed any more; jumped: 1 if they were skipped */
     int past, jumped;
     struct skip *skip; /* for each file, the bytes before the part that were skipped */
 };
 
-/* A range of bytes of a file that were not read. It consists of whole lines. */
+/* A range of bytes of a file that this process did not read. It consists of whole lines. */
 struct skip {
     uint64_t from, to;
 };
@@ -72,7 +73,7 @@ int ts_text_input_open(const char *const paths[], uint32_t n_paths, size_t piece
     return 0;
 }
 
-/* Returns the number of bytes of the open file that were read, as stored on disk. */
+/* Returns the bytes on disk, before decompression, of the open file that were read. */
 static uint64_t disk_bytes(const struct ts_text_input *in)
 {
     return ts_byte_input_position(in->open) - in->cut_bytes;
@@ -234,7 +235,8 @@ static size_t first_line(const char *text, size_t bytes, uint64_t at, uint64_t l
     return end == NULL ? bytes : (size_t)(end + 1 - text);
 }
 
-/* Sets which bytes of a piece of text belong to the part of the file that this process reads. */
+/* Sets `own` and `own_end` of a piece of text: its bytes in the part of the file that this process
+ * reads. */
 static void own_lines(struct ts_text_input *in, const char *text, struct ts_text_piece *piece)
 {
     piece->own = 0;
@@ -261,7 +263,8 @@ static void leave_out(struct ts_text_input *in, size_t piece)
     }
 }
 
-/* Drops the end of a line whose start was skipped. Returns the number of bytes left. */
+/* Drops from the text in buf the end of a line whose start was skipped. Returns the number of bytes
+ * left. */
 static size_t drop_cut_line(struct ts_text_input *in, char *buf, size_t have)
 {
     const char *end = memchr(buf, '\n', have);

@@ -28,9 +28,11 @@ struct ts_text_piece {
     size_t bytes;  /* number of bytes; 0: there is no more text */
     uint32_t file; /* number of the file in paths */
     int first;     /* 1: the first piece of its file */
-    int skipped;   /* 1: lines of its file were skipped: ts_text_input_lines_skipped counts them */
-    /* bytes own .. own_end - 1 belong to the caller's part of the file (ts_text_input_part); all,
-     * without parts */
+    /* 1: this process has skipped earlier lines of the file; ts_text_input_lines_skipped counts
+     * them */
+    int skipped;
+    /* bytes own .. own_end - 1 of the piece belong to the caller's part of the file
+     * (ts_text_input_part); without parts, all do */
     size_t own, own_end;
     uint64_t done_bytes; /* bytes on disk of all files that were read so far */
     /* 1, after a failure: the next line is wrong, and the message does not name file and line
@@ -78,8 +80,8 @@ void ts_text_input_begun(struct ts_text_input *in, struct ts_byte_input *first);
  * (byte_input.h). */
 void ts_text_input_unpack(struct ts_text_input *in, uint64_t bytes);
 
-/* Returns the memory that decompressing any of the regular files among these may need, for the
- * budget. A file that cannot be read counts as 0. */
+/* Returns the most memory that decompressing one of these files may need, for the memory budget of
+ * a build. Only regular files count, and a file that cannot be read counts as 0. */
 uint64_t ts_text_input_unpack_need(const char *const paths[], uint32_t n_paths);
 
 /* Returns the bytes of all files on disk; 0 if one of them is a pipe. */

@@ -34,8 +34,8 @@
 enum ts_text_kind_number { TS_TEXT_KINDS(TS_TEXT_KIND_NUMBER) TS_TEXT_N_KINDS };
 
 struct ts_text_kind {
-    enum ts_text_kind_number number; /* number of its row */
-    const char *name;                /* for messages: "a ... file" */
+    enum ts_text_kind_number number; /* number of its row in TS_TEXT_KINDS */
+    const char *name;                /* name of the kind in messages: "a ... file" */
 
     /* File name endings of this kind, up to NULL. The default name of a result leaves them out. */
     const char *ending[4];
@@ -62,7 +62,7 @@ struct ts_text_kind {
     int (*header)(void *form, struct ts_tns_rules *rules, const char *text, size_t bytes,
                   struct ts_tns_header *ret, uint64_t *line, struct ts_err *err);
 
-    /* Returns the number of fields of the first line that has any, for files without a header
+    /* Returns the number of fields of the first line that is not empty, for files without a header
      * (ts_tns_fields). */
     uint32_t (*fields)(const char *text, size_t bytes, uint64_t *n_lines);
 

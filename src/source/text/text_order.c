@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks the number of modes that the first line gives, and searches later lines for columns that
- * are empty at first. */
+/* Checks the number of modes that the first line of a text gives, and searches later lines for
+ * fields of columns that are empty at first. */
 #include "source/text/text_order.h"
 
 #include <inttypes.h>
@@ -86,7 +86,7 @@ int ts_text_look_on(const struct ts_files_plan *p, struct ts_err *err)
         struct ts_err why;
         rc = ts_text_input_next(in, text, &piece, &why);
         if (rc < 0 && piece.bad_line)
-            piece.bytes = 0; /* the parser will report the error */
+            piece.bytes = 0; /* the parser will report the wrong text */
         else if (rc < 0)
             rc = ts_fail(err, rc, "%s", why.text);
         if (piece.bad_line)

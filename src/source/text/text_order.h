@@ -21,8 +21,9 @@ struct ts_text_line {
 int ts_text_order_check(const struct ts_files_plan *p, const struct ts_text_line *l, uint32_t order,
                         struct ts_err *err);
 
-/* Decides what columns are that are empty at the start, from their first fields. Reads the files up
- * to the first pipe to find these fields, by an input of its own. */
+/* Decides whether columns that are empty at the start have numbers, names or times, from their
+ * first fields. Reads the files up to the first pipe to find these fields, by an input of its
+ * own. */
 int ts_text_look_on(const struct ts_files_plan *p, struct ts_err *err);
 
 #endif

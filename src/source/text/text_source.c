@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads text with several threads: they take pieces in turn, parse them, and put the nonzeros
- * into the sink. Reading, parsing and naming stay in one file, because one lock protects the
- * state of all. */
+/* Reads text with several threads, which take pieces of text in turn, parse them, and put the
+ * nonzeros into the sink. Reading, parsing and naming stay in one file, because one lock protects
+ * the state of all three. */
 #include "source/text/text_source.h"
 
 #include <errno.h>
@@ -28,7 +28,8 @@ struct worker {
 
 struct ts_text_source {
     struct ts_files_plan plan;
-    const struct ts_text_kind *kind; /* the kind of the first file, which all must have */
+    /* the kind of text of the first file, which all files must have */
+    const struct ts_text_kind *kind;
     void *form;
     struct ts_tns_rules rules;
     struct ts_text_input *input;
@@ -374,7 +375,8 @@ struct job {
     struct worker *w;
     struct ts_text_piece piece;
     struct ts_tns_rules rules;
-    size_t skip; /* bytes of the header, which are not parsed */
+    /* bytes at the start of the piece that are not parsed: a header, or lines of another process */
+    size_t skip;
     uint64_t number, line, before;
 };
 
@@ -405,7 +407,8 @@ static uint64_t line_of(struct ts_text_source *s, const struct ts_text_piece *pi
     return line;
 }
 
-/* Parses a piece of text again, after the dictionaries of names were emptied (ts_names_turn). */
+/* Parses a piece of text again, because the dictionaries of names were emptied meanwhile
+ * (ts_names_turn). */
 static int parse_again(void *arg, struct ts_err *err)
 {
     struct job *j = arg;
@@ -424,7 +427,7 @@ static int give_names(struct job *j, uint64_t generation, struct ts_err *err)
     int64_t wait;
     int rc = ts_names_turn(s->names, j->number, generation, &w->batch, w->text + j->skip, w->side,
                            parse_again, j, &wait, err);
-    j->line = 0; /* a failure here does not belong to a line */
+    j->line = 0; /* 0: a failure here is not about a line of text */
     if (rc < 0 || wait < 0)
         return rc;
     rc = ts_names_wait(s->names, &w->batch, wait, err);
@@ -502,7 +505,8 @@ static int end_names(struct ts_text_source *s)
     return known;
 }
 
-/* Records that a thread has stopped reading, or could not be started. */
+/* Records that a thread has stopped reading, or could not be started. Wakes the threads that wait
+ * until none reads. */
 static void stop_reading(struct ts_text_source *s, int failed)
 {
     pthread_mutex_lock(&s->lock);

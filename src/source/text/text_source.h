@@ -29,8 +29,8 @@ struct ts_text_source;
 #define TS_TEXT_MIN_PIECE ((size_t)64 << 10)
 #define TS_TEXT_MAX_PIECE ((size_t)512 << 10)
 
-/* Returns the memory of each thread: for the text, and for a batch of the most nonzeros that it can
- * hold. */
+/* Returns the memory of each thread: for a piece of text, and for a batch of the most nonzeros that
+ * the piece can have. */
 static inline size_t ts_text_source_bytes(size_t piece_bytes)
 {
     return 5 * piece_bytes;

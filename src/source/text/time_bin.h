@@ -18,18 +18,18 @@
 #include "source/text/time_text.h"
 
 struct ts_time_bin {
-    uint64_t seconds; /* width in seconds; 0: the width is `months` */
+    uint64_t seconds; /* width of a bin in seconds; 0: the width is `months` */
     uint32_t months;
-    struct ts_time_rule rule; /* how the times of the column are read */
+    struct ts_time_rule rule; /* how numbers in the column are read as times */
 };
 
 #define TS_TIME_LABEL 32 /* most bytes of a label */
 
-/* Parses the width of bins. Numbers in the column are seconds, unless the caller sets another
- * rule. */
+/* Parses the width of bins, such as "7d". Numbers in the column are seconds, unless the caller sets
+ * another rule. */
 int ts_time_bin_parse(const char *text, struct ts_time_bin *ret, struct ts_err *err);
 
-/* Writes the width as text that ts_time_bin_parse reads: "7d", "90min", "1mo". */
+/* Writes the width of a bin as text that ts_time_bin_parse reads: "7d", "90min", "1mo". */
 #define TS_TIME_WIDTH 32
 void ts_time_bin_width(const struct ts_time_bin *b, char ret[TS_TIME_WIDTH]);
 

@@ -12,10 +12,12 @@
 #define DAY       INT64_C(86400)
 #define EPOCH_DAY INT64_C(719162) /* days from 0001-01-01 to 1970-01-01 */
 #define LAST_YEAR 9999
-/* a number from here on is clearly a year, or has the year of a date like 20260131 */
+/* from FIRST_CLEAR to LAST_CLEAR, a number is clearly a year, or clearly has the year of a date
+ * like 20260131 */
 #define FIRST_CLEAR 1900
 #define LAST_CLEAR  2100
-#define FIRST_MAYBE 1000 /* a number from here on may be a year, or may have the year of a date */
+/* from FIRST_MAYBE to LAST_MAYBE, a number may be a year, or may have the year of a date */
+#define FIRST_MAYBE 1000
 #define LAST_MAYBE  2999
 
 static const struct {
@@ -273,8 +275,9 @@ struct ts_time_rule ts_time_look_rule(const struct ts_time_look *l, int by_days)
             most = l->of[u];
             r.unit = (enum ts_time_unit)u;
         }
-    /* In a column of dates or years any other number is refused, and the message shows both
-     * readings. Of arbitrary times in seconds, fewer than one in 25 look like a date. */
+    /* A tenth of dates makes a column one of dates, half of years one of years. Any other number in
+     * it is then refused, and the message shows both readings. Of arbitrary times in seconds, fewer
+     * than one in 25 look like a date. */
     if (l->numbers > 0 && 10 * l->of[TS_TIME_DATE] >= l->numbers)
         r.unit = TS_TIME_DATE;
     if (l->numbers > 0 && 2 * l->of[TS_TIME_YEAR] >= l->numbers)
@@ -335,8 +338,8 @@ static size_t put_reading(uint32_t unit, const struct ts_number *x, char *ret, s
     return (size_t)snprintf(ret, room, "%s %s", at, units[unit].words);
 }
 
-/* Returns the units, as bits, in which the message shows an ambiguous number, besides that of the
- * column. */
+/* Returns the other units, as bits, than that of the column in which a message shows an ambiguous
+ * number. */
 static uint32_t other_readings(const struct ts_time_rule *r, const struct ts_number *x)
 {
     uint32_t found = clear_units(x);

@@ -56,13 +56,14 @@ struct ts_time_rule {
 
 /* Counts of the fields in a column; all 0: none was seen. */
 struct ts_time_look {
-    /* number of numbers, of numbers other than 0, and of those that are clearly in each unit */
+    /* counts of numbers, of numbers other than 0, and of numbers that are clearly in each unit */
     uint64_t numbers, nonzero, of[TS_TIME_UNITS];
-    uint64_t dates, years; /* number of numbers that may be dates, and that may be years */
+    /* counts of numbers that may be dates of eight digits, and that may be years */
+    uint64_t dates, years;
 };
 void ts_time_look_at(struct ts_time_look *l, const char *text, size_t n);
 
-/* Returns the unit that the counts suggest. by_days: bins are at least a day wide. */
+/* Returns the unit of a column that these counts suggest. by_days: bins are at least a day wide. */
 struct ts_time_rule ts_time_look_rule(const struct ts_time_look *l, int by_days);
 
 /* Reads a field as seconds. Returns 0, or one of these codes. */

@@ -12,9 +12,9 @@
 
 #define TS_EACH_BYTE(byte) (UINT64_C(0x0101010101010101) * (byte))
 
-/* Returns the number in the digits at p. It reads 8 at a time without a branch for each digit: the
- * lengths of indices vary, and a mispredicted branch costs more than the conversion. Sets *n_digits
- * (0..16); more digits are left unread. */
+/* Returns the number in the digits at p. It reads 8 digits at a time without a branch for each,
+ * because the lengths of indices vary, and a mispredicted branch costs more than the conversion.
+ * Sets *n_digits (0..16); more digits are left unread. */
 static inline uint64_t ts_tns_digits(const char *p, uint32_t *n_digits)
 {
     uint64_t w, x, odd, value;
@@ -31,7 +31,7 @@ static inline uint64_t ts_tns_digits(const char *p, uint32_t *n_digits)
     if (n == 0)
         return 0;
     x <<= 64 - 8 * n;
-    /* joins pairs of digits, then pairs of pairs, then all eight */
+    /* joins digits to numbers of two, then of four, then of all eight digits */
     x = (x & TS_EACH_BYTE(0x0F)) * 2561 >> 8;
     x = (x & UINT64_C(0x00FF00FF00FF00FF)) * 6553601 >> 16;
     value = (x & UINT64_C(0x0000FFFF0000FFFF)) * UINT64_C(42949672960001) >> 32;

@@ -60,7 +60,7 @@ int ts_tns_missing(const struct ts_tns_rules *r, uint32_t column, const char *na
                    what, out);
 }
 
-/* Whether a word is a whole number, such as 7.0 or 7e0. */
+/* Whether a word is a whole number in any form, such as 7.0 or 7e0. */
 static int is_whole(const char *word, const char *end, uint64_t *ret)
 {
     struct ts_number x;
@@ -69,7 +69,7 @@ static int is_whole(const char *word, const char *end, uint64_t *ret)
 
 #define TEXT_HINT " (" TS_SET_TEXT " takes the fields of a mode as names)"
 
-/* Returns a hint for a word that is not an index. */
+/* Returns a hint for the message about a word that is not an index. */
 static const char *no_number_hint(const struct ts_tns_rules *r, uint32_t mode, const char *word,
                                   const char *end)
 {
@@ -128,7 +128,8 @@ int ts_tns_value(const char *word, const char *end, double *ret, struct ts_err *
 {
     char buf[QUOTE_CHARS + 4], *stop;
     int digits = 0;
-    /* strtod would accept hexadecimal numbers, inf and nan */
+    /* refuses other characters first, because strtod would accept hexadecimal numbers, inf and
+     * nan */
     for (const char *p = word; p < end; p++) {
         digits |= *p >= '0' && *p <= '9';
         if ((*p < '0' || *p > '9') && strchr("+-.eE", *p) == NULL)
@@ -201,7 +202,7 @@ int ts_tns_check_returns(const char *p, const char *end, struct ts_err *err)
                    "ends its lines so, convert it with tr '\\r' '\\n')");
 }
 
-/* Returns a hint for a line that has commas and cannot be parsed. */
+/* Returns a hint for the message about a line that has commas and cannot be parsed. */
 static const char *comma_hint(const struct ts_tns_rules *r, const char *p, const char *stop)
 {
     return memchr(p, ',', (size_t)(stop - p)) == NULL ? ""
@@ -294,7 +295,7 @@ static inline __attribute__((always_inline)) int parse_lines(const struct ts_tns
     const char *p = text, *end = text + bytes;
     uint64_t limit[TS_MAX_ORDER], n_lines = 0;
     for (uint32_t m = 0; m < order; m++)
-        /* 0: plain_line accepts no line, as it expects a value */
+        /* 0 makes plain_line accept no line, because it expects a value */
         limit[m] = r->no_value ? 0 : r->fixed ? r->dim[m] : TS_MAX_DIM;
     while (p < end) {
         const char *next = plain_line(r, order, p, limit, b);
@@ -369,7 +370,8 @@ static int header_number(const char *begin, const char *end, uint64_t max, uint6
     return v > max ? -1 : 0;
 }
 
-/* Refuses a word in place of `sptensor`: such files list every cell, or are not tensors. */
+/* Refuses a file that has another word in place of `sptensor`: it lists every cell, or is not a
+ * tensor. */
 static int refuse_word(const char *begin, const char *end, struct ts_err *err)
 {
     static const struct {
@@ -388,7 +390,7 @@ static int refuse_word(const char *begin, const char *end, struct ts_err *err)
     return 0;
 }
 
-/* Parses the word that GenTen writes after `sptensor`. */
+/* Parses the word that GenTen writes after `sptensor`, which gives the first index. */
 static int take_base(const char *begin, const char *end, struct ts_tns_rules *rules,
                      struct ts_err *err)
 {

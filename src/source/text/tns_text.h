@@ -51,8 +51,7 @@ int ts_tns_parse(const struct ts_tns_rules *rules, const char *text, size_t byte
  * line. *n_lines (may be NULL) is the number of lines before it. */
 uint32_t ts_tns_fields(const char *text, size_t bytes, uint64_t *n_lines);
 
-/* Refuses the line from p to the '\n' at `end` if it has a carriage return, except just before
- * `end`. */
+/* Refuses the line from p to the '\n' at `end` if it has a carriage return before its last byte. */
 int ts_tns_check_returns(const char *p, const char *end, struct ts_err *err);
 
 /* To be called if a field of column `column` (from 0) is missing. Returns 1 if the line is to be
