@@ -15,11 +15,12 @@
 #include "base/anywhere.h"
 #include "stream/row_update.h"
 
-#define TS_ADAM_TINY 1e-8 /* added to the square root, so that the divisor is never 0 */
+/* added to the root of the second moment, so that the divisor of a step is never 0 */
+#define TS_ADAM_TINY 1e-8
 
 struct ts_adam {
     double rate, lower, upper;
-    /* divisors of the first and second moment in this step (bias correction) */
+    /* divisors of the first and second moment in this step, which correct their start at 0 */
     double first, second;
 };
 
@@ -31,7 +32,8 @@ static inline struct ts_adam ts_adam_of(const struct ts_descent *descent)
     return ret;
 }
 
-/* Returns the new value of entry a, whose gradient is g. *u and *v, its moments, are updated. */
+/* Returns the new value of entry a of a factor, whose gradient is g. Updates the moments of the
+ * entry: *u, a running mean of its gradients, and *v, one of their squares. */
 TS_ANYWHERE static inline double ts_adam_step(const struct ts_adam *s, double a, double g,
                                               double *u, double *v)
 {

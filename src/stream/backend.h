@@ -2,10 +2,11 @@
 /* backend.h - the table of functions through which the engine uses a processor. src/cpu and src/gpu
  * each fill one.
  *
- * A backend holds the factor matrices of all modes: factor[m] has a row per compact row of mode m
- * and `rank` columns, in float32 or float64. The matrix of a mode is also where its MTTKRP is
- * written: it is not an operand of that product, so no second matrix is needed. If the update of a
- * mode's rows reads their old values, the product has memory of its own (own_rows). A backend of
+ * A backend holds the factor matrices of all modes: factor[m] has a row for each slice of mode m
+ * that is not empty, and `rank` columns, in float32 or float64. The MTTKRP (product) of a mode is
+ * written into the factor of that mode, which is no operand of the product, so no second matrix is
+ * needed. If the update of a mode's rows reads their old values, the product has memory of its own
+ * (own_rows). A backend of
  * several devices holds all factors on each device; its callers need not know that.
  *
  *   owner    the backend owns the factors; matrices that cross this table are float64, row-major,
@@ -46,7 +47,7 @@ static inline uint64_t ts_mode_rows_bytes(const struct ts_tensor *t, uint32_t mo
 }
 
 #define TS_MAX_DEVICES TS_FEED_MAX_CONSUMERS
-#define TS_MAX_TEAM    64 /* devices of all ranks together */
+#define TS_MAX_TEAM    64 /* most devices of all ranks together */
 
 struct ts_comm;
 struct ts_trace;
@@ -66,12 +67,15 @@ struct ts_backend_conf {
     uint64_t spare_bytes; /* host memory that the backend may use as `wish` says; 0: none */
     uint32_t needs;       /* bits of enum ts_capability that the run needs */
     int products;         /* 1: the run computes MTTKRPs only, and updates no rows */
-    uint32_t own_rows;    /* modes (bit m: mode m) that own_rows will be called for */
-    int only_mode;        /* the only mode with passes (other modes get no memory); -1: all */
-    int exchange;         /* gpu: enum ts_exchange_kind (gpu/exchange/exchange.h); 0 chooses */
-    struct ts_comm *comm; /* the ranks that divide the work; NULL: this process alone */
+    /* modes (bit m: mode m) whose products get separate memory: own_rows will be called for them */
+    uint32_t own_rows;
+    int only_mode; /* the only mode with passes (other modes get no memory); -1: all */
+    int exchange;  /* gpu: enum ts_exchange_kind (gpu/exchange/exchange.h); 0 chooses */
+    /* the processes that divide the work of a pass; NULL: this process alone */
+    struct ts_comm *comm;
     const volatile sig_atomic_t *stop; /* gpu: open fails with TS_ESTOP once it is not 0; or NULL */
-    struct ts_trace *trace;            /* records copies and kernels; or NULL */
+    /* gets records of copies and kernels with their times; or NULL */
+    struct ts_trace *trace;
     /* Called with the number of nonzeros of each shard that a device keeps and that the feed did
      * not lend, from any thread; or NULL. */
     void (*done)(void *ctx, uint64_t nnz);
@@ -81,11 +85,11 @@ struct ts_backend_conf {
 /* The times of a device in one call of the backend, such as `pass`. Kinds of work that ran at the
  * same time are each counted in full. */
 struct ts_device_times {
-    int number;    /* number of the device; -1: CPU cores */
+    int number;    /* number of the device, or -1 for CPU cores */
     uint32_t rank; /* rank of the process that uses it, if times are of several ranks */
     uint64_t nnz;
     uint64_t bytes;       /* bytes of its shards sent by the host */
-    uint64_t early_bytes; /* part of `bytes` that was prefetched during the call before */
+    uint64_t early_bytes; /* the part of `bytes` that was sent ahead, during the call before */
     uint64_t wait_ns;     /* time in which the device had no shard to compute on */
     uint64_t copy_ns;     /* time of copies from host to device in this call */
     uint64_t kernel_ns;   /* time of MTTKRPs */
@@ -93,23 +97,25 @@ struct ts_device_times {
     uint64_t exchange_ns; /* time of sending rows from device to device */
     uint64_t exposed_ns;  /* part of exchange_ns in which nothing was computed */
     uint64_t idle_ns;     /* time without any copy, kernel, solve or exchange */
-    double share;         /* share of the mode's cost, 0 to 1, in the device's next pass */
+    /* the part of the mode's predicted cost, 0 to 1, that the device gets in the next pass */
+    double share;
 };
 
-/* Where the updated rows of a mode were sent: nowhere, to all ranks, or to the ranks that need
+/* To which ranks the updated rows of a mode are sent: to none, to all, or to those that need
  * them. */
 enum ts_rows_to { TS_ROWS_STAY, TS_ROWS_TO_ALL, TS_ROWS_TO_NEEDING };
 
 struct ts_exchanged {
-    uint64_t ns;        /* time that a rank waited for other ranks or their rows */
+    uint64_t ns;        /* time that this rank waited for other ranks or their rows */
     uint64_t row_bytes; /* bytes of rows that reached ranks, for all ranks together */
     enum ts_rows_to rows_to;
 };
 
-/* How factors are distributed over ranks, for runs in which methods access rows between modes only
- * through passes and updates. */
+/* How factors are distributed over ranks, for `spread`. In such runs, methods use rows between
+ * modes only through passes and updates. */
 struct ts_spread {
-    int own;          /* 1: each rank has its own copy of the factors */
+    /* 1: each rank has its own copy of the factors; 0: ranks of a machine may share one */
+    int own;
     uint32_t skipped; /* bit m: there is no pass over mode m */
     /* TS_ROWS_TO_ALL: rows go to all ranks. TS_ROWS_TO_NEEDING: rows of updates go to the ranks
      * that need them, wherever that is possible. TS_ROWS_STAY: as TS_ROWS_TO_NEEDING, but only if
@@ -121,7 +127,8 @@ struct ts_backend_times {
     uint64_t total_ns;  /* time of the whole call */
     uint64_t row_bytes; /* as in struct ts_exchanged, for ranks on CPU cores */
     enum ts_rows_to rows_to;
-    /* number of ranks whose times `device` or `cores` has; 0: `device` has those of this process */
+    /* number of ranks whose times are in `device` or `cores`; 0: `device` has those of this process
+     * alone */
     uint32_t n_ranks;
     uint32_t n_devices;
     struct ts_device_times device[TS_MAX_TEAM];
@@ -130,7 +137,8 @@ struct ts_backend_times {
     const struct ts_device_times *cores;
 };
 
-/* Returns the times of all devices, or of all ranks on CPU cores, and sets *n to their number. */
+/* Returns the times in t of all devices, or of all ranks on CPU cores, and sets *n to their
+ * number. */
 static inline const struct ts_device_times *ts_backend_told(const struct ts_backend_times *t,
                                                             uint32_t *n)
 {
@@ -138,11 +146,11 @@ static inline const struct ts_device_times *ts_backend_told(const struct ts_back
     return t->cores != NULL ? t->cores : t->device;
 }
 
-/* The largest number of entries of the last mode's factor (16 MiB) for which the backend keeps the
- * rounding error of the product in float32, which improves the fit. With more entries the rounding
- * errors are dropped, because they average out in the sum over all entries. The error that remains
- * is 1e-10 of this sum if rows have equal weight, and more if a few rows have most of the weight.
- * Fits up to 0.9997 do not change. */
+/* The largest number of entries of the last mode's factor (16 MiB) for which the backend keeps what
+ * float32 rounds off the product (see `sum_in`), which improves the fit. With more entries the
+ * rounding errors are dropped, because they average out in the sum over all entries. The error that
+ * remains is 1e-10 of this sum if rows have equal weight, and more if a few rows have most of the
+ * weight. Fits up to 0.9997 do not change. */
 #define TS_REST_ENTRIES (UINT64_C(1) << 22)
 
 static inline int ts_rest_fits(const struct ts_tensor *t, uint32_t rank)
@@ -150,7 +158,8 @@ static inline int ts_rest_fits(const struct ts_tensor *t, uint32_t rank)
     return t->mode[t->order - 1].disk.n_rows <= TS_REST_ENTRIES / rank;
 }
 
-/* Whether the rounding errors of the product are kept (TS_REST_ENTRIES) for at least one model. */
+/* Whether the rounding errors of the product of the last mode are kept (TS_REST_ENTRIES) for at
+ * least one model. */
 static inline int ts_backend_keeps_rest(const struct ts_backend_conf *conf)
 {
     int keeps = conf->n_models == 0 && ts_rest_fits(conf->tensor, conf->rank);
@@ -163,12 +172,13 @@ static inline int ts_backend_keeps_rest(const struct ts_backend_conf *conf)
 struct ts_device_memory {
     int number;            /* number of the device */
     uint64_t factor_bytes; /* factor matrices */
-    uint64_t sum_bytes;    /* partial rows, Gram matrices and tables of shards */
+    uint64_t sum_bytes;    /* partial sums of rows, Gram matrices, and tables of shards */
     uint64_t kept_bytes;   /* shards that the device keeps */
-    uint64_t slot_bytes;   /* slots for the other shards */
+    uint64_t slot_bytes;   /* slots (buffers of a shard) through which the other shards pass */
     uint64_t shared_bytes; /* for a dense tensor: partial products Y that several modes use */
     double shared_part;    /* part of the rows of Y that memory holds, 0 to 1 */
-    uint64_t driver_bytes; /* driver, code and libraries (measured or assumed); rounding of sizes */
+    /* driver, code and libraries (measured or assumed), and what rounding of sizes adds */
+    uint64_t driver_bytes;
 };
 
 /* A backend is this table alone: callers use it through these functions only, and a backend calls
@@ -189,12 +199,12 @@ struct ts_backend {
     int (*open)(const struct ts_backend_conf *conf, void **ret, struct ts_err *err);
     void (*close)(void *be); /* be may be NULL */
 
-    /* Sets the bytes of host memory that `open` allocates: those of factors, and all others. The
-     * feed is not included. */
+    /* Sets the bytes of host memory that `open` allocates: for factors, and for all else. The
+     * memory of the feed is not included. */
     void (*need)(const struct ts_backend_conf *conf, uint64_t *factor_bytes, uint64_t *other_bytes);
 
-    /* Returns the bytes of host memory that would make passes after the first one faster, if all
-     * shards are in memory. The bits of results do not depend on them. */
+    /* Returns the bytes of host memory in addition to `need` that would make passes after the first
+     * one faster, if all shards are in memory. The bits of results do not depend on them. */
     uint64_t (*wish)(const struct ts_backend_conf *conf);
 
     /* Returns the bytes of host memory that a pass of CELLS (weighted.h) takes while it lasts. 0:
@@ -212,13 +222,14 @@ struct ts_backend {
      * TS_CAN_OWN_MEMORY. */
     uint32_t (*memory)(const void *be, struct ts_device_memory ret[TS_MAX_DEVICES]);
 
-    /* Sets which device gets which shards, and which shards a device keeps, for struct
-     * ts_feed_conf. The arrays belong to the backend, and are valid until its next call. */
+    /* Sets in *ret, for struct ts_feed_conf, which device gets which shards, and which shards a
+     * device keeps. The arrays belong to the backend, and are valid until its next call. */
     void (*deal)(void *be, struct ts_feed_deal *ret);
 
-    /* `pin` and `unpin` of struct ts_feed_conf, with the backend as context. NULL without
-     * TS_CAN_OWN_MEMORY: shards may be in any memory. A backend may read such memory between calls.
-     * unpin waits for that, so the feed must be freed before the backend. */
+    /* `pin` and `unpin` of struct ts_feed_conf, which page-lock memory and undo it, with the
+     * backend as context. NULL without TS_CAN_OWN_MEMORY: shards may be in any memory. A backend
+     * may read such memory between calls. unpin waits for that, so the feed must be freed before
+     * the backend. */
     int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err);
     void (*unpin)(void *ctx, void *addr);
 
@@ -228,9 +239,9 @@ struct ts_backend {
     int (*get_rows)(void *be, uint32_t mode, uint64_t row, uint64_t n, double *rows,
                     struct ts_err *err);
 
-    /* Allocates separate memory for the products of these modes (bit m: mode m), for updates that
-     * read the old rows. Returns TS_EARG if `open` had to reserve this memory, but own_rows of its
-     * conf had no mode as large. */
+    /* Allocates memory, separate from the factor, for the products of these modes (bit m: mode m),
+     * for updates that read the old rows. Returns TS_EARG if `open` had to reserve this memory, but
+     * own_rows of its conf had no mode as large. */
     int (*own_rows)(void *be, uint32_t modes, struct ts_err *err);
 
     /* Sets the precision of products and sums of the last mode, which give the fit, in later calls.
@@ -239,8 +250,8 @@ struct ts_backend {
      * applies to products whose sums have `inner`, and to products without an update. */
     void (*sum_in)(void *be, enum ts_precision summed);
 
-    /* Makes held-out nonzeros count as zeros in later passes. share 0: no nonzero is held out. NULL
-     * without TS_CAN_HELD_OUT. */
+    /* Makes the nonzeros that h holds out count as zeros in later passes. h->share 0: no nonzero is
+     * held out. NULL without TS_CAN_HELD_OUT. */
     void (*hold_out)(void *be, const struct ts_hold_out *h);
 
     /* Computes n requests (request.h) of one kind, each of another model, in a pass over `mode`. It
@@ -250,8 +261,8 @@ struct ts_backend {
     int (*pass)(const struct ts_request *requests, uint32_t n, uint32_t mode, struct ts_feed *feed,
                 struct ts_backend_times *times, struct ts_err *err);
 
-    /* For a mode with the update MULTIPLY: multiplies the columns of its factor by the weights, and
-     * divides them by their sums. No shard is read. */
+    /* For a mode with the update MULTIPLY: multiplies the columns of its factor by the weights in
+     * `multiply`, and divides each by the sum of its entries. No shard is read. */
     int (*divide_columns)(void *be, uint32_t mode, const struct ts_multiply *multiply,
                           struct ts_multiply_sums *ret, struct ts_err *err);
 
@@ -261,7 +272,7 @@ struct ts_backend {
                  struct ts_err *err);
 
     /* Updates the rows of factor[mode] as `update` says, with the product of the last pass, and
-     * computes the sums that `sums` asks for. */
+     * computes the sums over rows that `sums` asks for. */
     int (*solve)(void *be, uint32_t mode, const struct ts_row_update *update,
                  const struct ts_row_sums *sums, struct ts_err *err);
 
@@ -308,10 +319,10 @@ struct ts_backend {
      * do not allow that. */
     uint64_t (*shares)(const void *be);
 
-    /* Sends to the first rank all rows of `modes` that it lacks, if some rank passes rc 1 or stops
-     * the run. rc: 1, 0 or the error of the caller's own work. All ranks get the same result, as
-     * with `agree` (stream/comm.h). Collective, also for ranks that have failed. No message is sent
-     * if no rank lacks rows. */
+    /* Sends to the first rank all rows of `modes` (bit m: mode m) that it lacks, if some rank
+     * passes rc 1 or stops the run. rc: 1, 0 or the error of the caller's own work. All ranks get
+     * the same result, as with `agree` (stream/comm.h). Collective, also for ranks that have
+     * failed. No message is sent if no rank lacks rows. */
     int (*collect)(void *be, uint32_t modes, int rc, struct ts_err *err);
 
     /* Makes all ranks agree on a result, like `agree` of stream/comm.h. rc: the result of the
@@ -328,7 +339,7 @@ struct ts_backend {
                       struct ts_err *err);
 };
 
-/* Whether the backend has the capability. */
+/* Whether the backend has the capability `one`. */
 static inline int ts_backend_can(const struct ts_backend *b, enum ts_capability one)
 {
     return ts_has_capability(b->can, one);

@@ -9,7 +9,9 @@
  * at rank 32, the row work of a sweep takes 0.3 ns a row, a nonzero 0.05 ns. */
 #define ROW_COST 5.0
 
-#define QUIET 0.01 /* if the slowest time / the mean time - 1 is at most this, it counts as noise */
+/* if the slowest device takes at most this fraction more than the mean time, that counts as
+ * noise */
+#define QUIET 0.01
 
 double ts_balance_cost(const struct ts_disk_shard *s)
 {
@@ -24,8 +26,9 @@ static double range_cost(const struct ts_disk_shard *shard, uint64_t from, uint6
     return sum;
 }
 
-/* Sets cut[1] .. cut[n - 1] to the shards at which the sum of cost times density is nearest to 1/n,
- * 2/n, ... of `total`. density[g] is the density of the shards first[g] .. first[g + 1] - 1. */
+/* Sets cut[1] .. cut[n - 1] to the shards at which the sum of cost times density over all earlier
+ * shards is nearest to 1/n, 2/n, ... of `total`. density[g] is the time per predicted cost of the
+ * shards first[g] .. first[g + 1] - 1. */
 static void cut_evenly(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
                        const uint64_t *first, const double *density, double total, uint64_t *cut)
 {
@@ -58,8 +61,8 @@ void ts_balance_even(const struct ts_disk_shard *shard, uint64_t n_shards, uint3
     cut_evenly(shard, n_shards, n, all, &density, range_cost(shard, 0, n_shards), first);
 }
 
-/* Returns the time of the slowest of n devices over their mean time, minus 1, and sets *total to
- * the sum of times. */
+/* Returns the time of the slowest of n devices divided by their mean time, minus 1, and sets *total
+ * to the sum of times. */
 static double excess(uint32_t n, const uint64_t *busy_ns, double *total)
 {
     uint64_t most = 0;

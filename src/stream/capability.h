@@ -18,10 +18,10 @@
 /* The name of each capability, and the message for a run that needs a capability which its backend
  * lacks.
  *
- *   HELD_OUT      held-out nonzeros count as zeros in products of least squares and in rows that
- *                 are multiplied (`hold_out`)
- *   SCORES        a pass that sums residuals
- *   SLICES        the pass SCORES also sums the residuals of each row of the mode
+ *   HELD_OUT      held-out nonzeros count as zeros in products of least squares and in rows with
+ *                 the update MULTIPLY (`hold_out`)
+ *   SCORES        a pass that sums residuals of the model at all nonzeros
+ *   SLICES        the pass SCORES also sums the residuals in each slice of the mode
  *   AT_ONCE       a product and the update of its rows in one pass; without AT_ONCE, the caller
  *                 calls `solve` after the pass
  *   CELLS         a pass that lends the model's value at each nonzero (weighted.h)
@@ -31,7 +31,7 @@
  *   WEIGHTS       weights of cells in the update of observed cells, in CELLS and in ERRORS
  *   RANKS         processes compute together: `spread`, `shares`, `collect`, `agree`, `given_up`,
  *                 `tell_ranks`, `exchanged`
- *   OWN_MEMORY    devices have memory of their own: `memory`, `pin`, `unpin` */
+ *   OWN_MEMORY    devices have memory of their own: the functions `memory`, `pin` and `unpin` */
 #define TS_CAPABILITIES(CAPABILITY)                                                      \
     CAPABILITY(HELD_OUT, "these constraints are computed on CPU cores only")             \
     CAPABILITY(SCORES, "sums of residuals are computed on CPU cores only")               \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums the cells of each shard separately, then joins cells whose nonzeros continue in the next
- * shard. */
+/* Sums the squares (or losses) of the cells of each shard separately, then joins cells whose
+ * nonzeros continue in the next shard. */
 #include "stream/cells_norm.h"
 
 #include <inttypes.h>
@@ -15,17 +15,18 @@
 #include "format/part.h"
 #include "stream/loss_functions.h"
 
-#define MOST_BYTES (UINT64_C(64) << 20) /* limit of memory if the caller sets none */
+#define MOST_BYTES (UINT64_C(64) << 20) /* most bytes of memory if the caller sets no limit */
 
 struct cell {
-    uint32_t row[TS_MAX_ORDER]; /* row in each mode; entries from the order on are 0 */
+    /* row of the cell in each mode; entries from the order of the tensor on are 0 */
+    uint32_t row[TS_MAX_ORDER];
     double value;
 };
 
 /* The result of a shard: its first and last cell, whose other nonzeros may be in the shards before
- * and after it, and the sums of squares of the cells between these two. */
+ * and after it, and the sums over the cells between these two. */
 struct piece {
-    uint64_t n; /* number of cells; 1: first and last are one cell */
+    uint64_t n; /* number of cells of the shard; 1: first and last are one cell */
     double kept, held;
     struct cell first, last;
 };
@@ -134,7 +135,7 @@ static uint64_t room(const struct ts_cells_conf *c)
     return n > 0 ? n : 1;
 }
 
-/* Sums the cells of shards first .. end - 1 into piece[], by several threads. */
+/* Computes the results of shards first .. end - 1 into piece[], with several threads. */
 static int sum_range(const struct ts_cells_conf *c, uint64_t first, uint64_t end,
                      struct piece *piece, struct ts_err *err)
 {
@@ -151,9 +152,9 @@ static int sum_range(const struct ts_cells_conf *c, uint64_t first, uint64_t end
     return j.rc;
 }
 
-/* Sets first[] so that rank r sums the shards first[r] .. first[r + 1] - 1, all of which it has on
- * disk: equal numbers of shards if all ranks have the whole tensor. Returns TS_EFORMAT if no rank
- * has some shard. */
+/* Divides the shards among the ranks: rank r sums the shards first[r] .. first[r + 1] - 1, all of
+ * which it has on disk. If all ranks have the whole tensor, each gets an equal number. Returns
+ * TS_EFORMAT if no rank has some shard. */
 static int divide(const struct ts_cells_conf *c, uint64_t *first, uint64_t *have,
                   struct ts_err *err)
 {
@@ -216,7 +217,8 @@ static struct ts_cells_squares join(const struct ts_cells_conf *c, const struct 
 {
     const uint64_t n = c->tensor->mode[0].disk.n_shards;
     struct ts_cells_squares ret = { 0 };
-    struct cell open = { .value = 0 }; /* the last cell so far, which the next shard may continue */
+    /* the last cell so far, of which the next shard may have more nonzeros */
+    struct cell open = { .value = 0 };
     for (uint64_t i = 0; i < n; i++) {
         const struct piece *p = &piece[i];
         const int goes_on = ret.n > 0 && memcmp(open.row, p->first.row, sizeof open.row) == 0;
@@ -268,7 +270,7 @@ int ts_cells_norm(const struct ts_cells_conf *conf, struct ts_err *err)
 {
     /* several sessions of a program may use one tensor at the same time */
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    /* the tensor is const except for its norm, which is replaced once, after opening */
+    /* only the norm of the tensor changes, once after it was opened; the rest of it is constant */
     struct ts_tensor *t = (struct ts_tensor *)conf->tensor;
     struct ts_cells_squares sums;
     int rc = 0;

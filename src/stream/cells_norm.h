@@ -29,7 +29,8 @@
 struct ts_cells_conf {
     const struct ts_tensor *tensor;
     const struct ts_hold_out *hold_out; /* NULL: no nonzero is held out */
-    /* sums the least losses of the cells' values (ts_loss_reference) instead of their squares */
+    /* NULL: squares of the cells' values are summed; otherwise their least losses
+     * (ts_loss_reference) under this loss */
     const struct ts_loss *loss;
     double at; /* the parameter of the loss, if it has one */
     uint32_t threads;
@@ -41,11 +42,11 @@ struct ts_cells_conf {
 struct ts_cells_squares {
     /* sums of squares of the cells' values: cells that are not held out, and held-out cells */
     double kept, held;
-    uint64_t n; /* cells with a nonzero, held out or not */
+    uint64_t n; /* number of cells with a nonzero, held out or not */
 };
 
-/* Reads one copy once. Memory: a shard for each thread, with as many threads as `bytes` allow, and
- * 200 bytes for each shard of the copy. */
+/* Reads the copy of the nonzeros for one mode once. Memory: a shard for each thread, with as many
+ * threads as `bytes` allow, and 200 bytes for each shard of the copy. */
 int ts_cells_squares(const struct ts_cells_conf *conf, struct ts_cells_squares *ret,
                      struct ts_err *err);
 

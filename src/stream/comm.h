@@ -35,7 +35,7 @@ struct ts_comm_move {
 };
 
 struct ts_comm_ops {
-    /* All ranks agree on one return code. rc: the result of the caller's own work; err: its
+    /* Makes all ranks agree on one return code. rc: the result of the caller's own work; err: its
      * message. If no rank has failed, all return the largest rc, usually 0. Otherwise all return
      * the code and message of the lowest rank that failed, with the rank's name before the message.
      * They get TS_ESTOP only if all failures are TS_ESTOP. After a failure, later calls return the
@@ -46,7 +46,7 @@ struct ts_comm_ops {
      * has n + 1 numbers. */
     int (*gather)(struct ts_comm *c, void *buffer, const uint64_t *first, struct ts_err *err);
 
-    /* Makes all n moves at once. Their destinations must not overlap. */
+    /* Makes the n copies in `move` at once. Their destinations must not overlap. */
     int (*move)(struct ts_comm *c, void *buffer, const struct ts_comm_move *move, uint32_t n,
                 struct ts_err *err);
 
@@ -70,10 +70,12 @@ struct ts_comm_ops {
 };
 
 struct ts_comm {
-    /* NULL: no ranks run; the struct only serves to plan the memory of a rank */
+    /* the functions above; NULL: no ranks run, and the struct only serves to plan the memory of a
+     * rank */
     const struct ts_comm_ops *ops;
     uint32_t rank, n;
-    /* place: number of this rank among the ranks of its machine, from 0; beside: their number */
+    /* place: number of this rank among the ranks of its machine, from 0; beside: number of these
+     * ranks */
     uint32_t place, beside;
     /* machine of each rank, numbered from 0 in the order of ranks; NULL: not known */
     const uint32_t *machine;

@@ -25,9 +25,9 @@
 #include "format/tensor.h"
 #include "stream/row_update.h"
 
-/* Returns a number in [0, 1) for drawn column k of n of a mode, exactly one in each n-th part of
- * the interval. `number` is another mode; the order of the parts differs with it, so the rows of
- * each other mode are drawn evenly. */
+/* Returns the number in [0, 1) that decides which row of another mode, `number`, drawn column k of
+ * n has. Exactly one of the n numbers is in each n-th part of the interval, so that rows are drawn
+ * evenly. The order of the parts differs with `number`. */
 TS_ANYWHERE static inline double ts_draw_unit(uint64_t seed, uint64_t draw, uint32_t mode,
                                               uint32_t number, uint32_t k, uint32_t n)
 {
@@ -36,7 +36,8 @@ TS_ANYWHERE static inline double ts_draw_unit(uint64_t seed, uint64_t draw, uint
     return fmin((part + ts_unit(ts_mix(ts_mix(~key) + k))) / n, 1 - 0x1p-53);
 }
 
-/* Returns the number of columns of a mode's unfolding. */
+/* Returns the number of columns of a mode's unfolding: the combinations of rows of all other
+ * modes. */
 static inline double ts_draw_columns(const struct ts_tensor *t, uint32_t mode)
 {
     double n = 1;
@@ -45,12 +46,12 @@ static inline double ts_draw_columns(const struct ts_tensor *t, uint32_t mode)
     return n;
 }
 
-/* The drawn cells of a tensor, sorted by their rows in one mode. */
+/* The drawn cells of a tensor, numbered in the order of their rows in one mode. */
 struct ts_drawn_cells {
     uint32_t mode, bits; /* bits: 2^bits cells are drawn */
     int all;             /* 1: all cells of the tensor are used */
     double weight;       /* number of cells that each drawn cell stands for */
-    uint64_t of_row;     /* with `all`: number of cells of a row of `mode` */
+    uint64_t of_row;     /* with `all`: number of cells in each row of `mode` */
     uint64_t key[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
 };
 
@@ -77,8 +78,8 @@ static inline struct ts_drawn_cells ts_drawn_cells_of(const struct ts_tensor *t,
     return d;
 }
 
-/* The cells of a row of d->mode have the numbers k = ts_drawn_first(row) .. ts_drawn_first(row + 1)
- * - 1; with `all`, 0 .. of_row - 1. */
+/* Returns the number of the first drawn cell of a row of d->mode. The row has the cells from it to
+ * ts_drawn_first(row + 1) - 1; with `all`, cells 0 .. of_row - 1. */
 TS_ANYWHERE static inline uint64_t ts_drawn_first(const struct ts_drawn_cells *d, uint64_t row)
 {
     return ((row << d->bits) + d->n_rows[d->mode] - 1) / d->n_rows[d->mode];
@@ -91,8 +92,8 @@ TS_ANYWHERE static inline uint64_t ts_drawn_cell(const struct ts_drawn_cells *d,
     return d->all ? k : ts_permute_back(k, UINT64_C(1) << d->bits, d->key[d->mode]);
 }
 
-/* Returns the cell's row in mode m. To be called for all other modes in ascending order; *rest is k
- * before the first call. */
+/* Returns the row in mode m of a drawn cell. To be called for all modes except d->mode in ascending
+ * order; *rest is k before the first call. */
 TS_ANYWHERE static inline uint64_t ts_drawn_row(const struct ts_drawn_cells *d, uint64_t cell,
                                                 uint32_t m, uint64_t *rest)
 {

@@ -22,7 +22,7 @@ struct ts_fit_part {
     };
 };
 
-/* Adds a cell to all sums `weight` times. */
+/* Adds a cell with its value and the model's value to all sums, `weight` times. */
 static void add_error(struct ts_cell_errors *s, double value, double model, double weight)
 {
     s->n += weight;
@@ -32,7 +32,8 @@ static void add_error(struct ts_cell_errors *s, double value, double model, doub
     s->left += weight * ((value - model) * (value - model));
 }
 
-/* Adds cells without weights, to LANES independent sums so that additions overlap. */
+/* Adds cells without weights. It uses LANES independent sums, so that their additions overlap in
+ * the processor. mean: added to the model's values. */
 static void add_errors(struct ts_cell_errors *s, const struct ts_cells *c, double mean)
 {
     double sum[LANES] = { 0 }, squares[LANES] = { 0 }, inner[LANES] = { 0 }, left[LANES] = { 0 };
@@ -78,8 +79,8 @@ static int is_held(const struct ts_fit_sums *s, const struct ts_cells *c, uint32
     return ts_hold_out_held(&s->hold_out, hash);
 }
 
-/* Adds cells to the sums of their partition: `take` of struct ts_weighted for ERRORS. One thread
- * gets all cells of a partition, so no lock is needed. */
+/* Adds the errors at cells to the sums of their partition: `take` of struct ts_weighted for ERRORS.
+ * One thread gets all cells of a partition, so no lock is needed. */
 static int sum_errors(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err)
 {
     const struct ts_fit_sums *s = ctx;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Defines the table of losses, generated from losses.def, and parses names of losses. */
+/* Defines the table of losses, which is made from losses.def, and parses names of losses. */
 #include "stream/loss.h"
 
 #include <math.h>

@@ -31,13 +31,13 @@
 
 /* A loss is identified by the number of its row in losses.def, an enum ts_loss_kind of
  * loss_functions.h. */
-enum { TS_GCP_NONE }; /* no loss of losses.def */
+enum { TS_GCP_NONE }; /* the number of no loss in losses.def */
 
-/* How f(x, m) depends on the value x, which decides how the fit is computed
- * (cpd/methods/deviance.h). */
+/* How a loss f(x, m) depends on the value x of a cell, where m is the model's value there. That
+ * decides how the fit is computed (cpd/methods/deviance.h). */
 enum ts_loss_in_x {
-    TS_IN_X_LINEAR, /* f = a(m) + b(m) x, where m is the model's value at a cell of value x */
-    TS_IN_X_APART,  /* f = a(m) + b(m) x + c(x), with a least value of 0 for each x */
+    TS_IN_X_LINEAR, /* f = a(m) + b(m) x, with any functions a and b */
+    TS_IN_X_APART,  /* f = a(m) + b(m) x + c(x), where the least f over all m is 0 for each x */
     TS_IN_X_ANY     /* any other f, with f(0, 0) = 0 */
 };
 
@@ -50,19 +50,20 @@ struct ts_loss {
     int zeros;               /* 1: `allows` accepts 0, so unlisted cells may count as 0 */
     /* 1: f(x, m) - f(0, m) is linear in x, so it may be summed over the nonzeros of one cell */
     int sums;
-    double linear; /* derivative of f(0, m) by m near m = 0, as most cells have such an m; or 0 */
+    /* derivative by m of f(0, m) near m = 0, where m is for most cells without a nonzero; or 0 */
+    double linear;
 
     enum ts_loss_in_x in_x;
-    /* Returns the number m that, used at all cells, has the least total loss for values of this
-     * mean, if it depends on the mean alone. NULL with TS_IN_X_ANY. */
+    /* Returns the model's value m that, used at all cells, has the least total loss for values of
+     * this mean, if it depends on the mean alone. NULL with TS_IN_X_ANY. */
     double (*constant)(double mean, double at);
 
-    /* for messages, if the model's value m is a logarithm: the name of its argument, and the
-     * argument at m = 0; NULL: m is no logarithm */
+    /* for messages, if the model's value m is a logarithm: the name of what m is the logarithm of,
+     * and its value at m = 0; NULL: m is no logarithm */
     const char *logarithm_of, *zero_is;
 
-    /* For a loss with a parameter: ":" and a letter for help, the meaning of the parameter, an
-     * example, and whether a value is allowed. Otherwise "" and NULL. */
+    /* For a loss with a parameter: its form in the help (":" and a letter), what the parameter
+     * means, an example of it, and whether a value is allowed. Without a parameter: "" and NULL. */
     const char *number, *number_is, *number_like;
     int (*number_allows)(double at);
 
@@ -73,8 +74,8 @@ struct ts_loss {
 
 extern const struct ts_loss ts_loss_poisson;
 
-/* For help: the names of all losses except the default, separated by '|', and a description of
- * each. */
+/* For the help of options: the names of all losses except the default, separated by '|', and a
+ * description of each. */
 extern const char ts_loss_names[], ts_loss_help[];
 
 /* Parses the name of a loss, followed by ":" and a number if it has a parameter. The message of
@@ -87,7 +88,8 @@ void ts_loss_text(int kind, double at, int digits, char *ret, size_t room);
 /* Returns TS_EARG if the loss takes a parameter and the value `at` is not allowed. */
 int ts_loss_number_check(int kind, double at, struct ts_err *err);
 
-/* Whether the loss takes a parameter (never for TS_GCP_NONE), and an allowed value of it, or 0. */
+/* Return whether the loss takes a parameter (never for TS_GCP_NONE), and an allowed value of the
+ * parameter, or 0. */
 int ts_loss_takes_number(int kind);
 double ts_loss_some_number(int kind);
 

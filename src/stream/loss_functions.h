@@ -19,7 +19,7 @@
 
 /* The number of each row of losses.def, from 1. */
 enum ts_loss_kind {
-    TS_LOSS_NO_KIND, /* TS_GCP_NONE of loss.h */
+    TS_LOSS_NO_KIND, /* no loss of losses.def: TS_GCP_NONE of loss.h */
 #define LOSS(KIND, ...) TS_GCP_##KIND,
 #include "stream/losses.def"
 };
@@ -30,7 +30,7 @@ enum {
 #include "stream/losses.def"
 };
 
-/* Returns the larger of m and TS_LOSS_LEAST. A NaN stays a NaN. */
+/* Returns the larger of the model's value m and TS_LOSS_LEAST. A NaN stays a NaN. */
 TS_ANYWHERE static inline double ts_at_least(double m)
 {
     return m < TS_LOSS_LEAST ? TS_LOSS_LEAST : m;
@@ -52,8 +52,8 @@ TS_ANYWHERE static inline double ts_poisson_value(double x, double m, double at)
 
 #include "stream/losses.def"
 
-/* The end of a switch over kinds. On the host it has no default, so the compiler reports a kind
- * without a case. Kernels need the default: without it, nvcc compares the kinds in another
+/* The end of a switch over kinds of losses. On the host it has no default, so the compiler reports
+ * a kind without a case. Kernels need the default: without it, nvcc compares the kinds in another
  * order. */
 #ifdef __CUDACC__
 #define TS_NO_LOSS default:
@@ -61,7 +61,8 @@ TS_ANYWHERE static inline double ts_poisson_value(double x, double m, double at)
 #define TS_NO_LOSS case TS_LOSS_NO_KIND:
 #endif
 
-/* Returns the slope of the loss `kind`. If the kind is a constant, call ts_NAME_slope directly. */
+/* Returns the slope (derivative by m) of the loss `kind` at a cell of value x and model's value m.
+ * If the kind is a constant, call ts_NAME_slope directly. */
 TS_ANYWHERE static inline double ts_loss_slope(int kind, double x, double m, double at)
 {
     switch ((enum ts_loss_kind)kind) {

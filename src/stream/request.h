@@ -19,12 +19,12 @@
  *
  *   PRODUCT   the MTTKRP of the mode, X_(mode) * khatri_rao(other factors), into factor[mode] or
  *             the memory that own_rows has allocated. With `update`, which needs AT_ONCE, rows are
- *             updated in the pass, and `sums` are summed
- *   ROWS      rows fitted to the observed cells alone: `update` (kind OBSERVED) computes
+ *             updated in the pass, and the sums over rows that `sums` names are computed
+ *   ROWS      rows fitted to the observed cells (nonzeros) alone: `update` (kind OBSERVED) computes
  *             factor[mode] row by row, and `size` of `sums` is computed
- *   MULTIPLY  rows of a mode of own_rows are updated by factors, as `multiply` says (row_update.h).
- *             Every shard is read twice if `judge` is set and some row continues from one shard to
- *             the next
+ *   MULTIPLY  rows of a mode of own_rows are multiplied by factors, as `multiply` says
+ *             (row_update.h). Every shard is read twice if `judge` is set and some row continues
+ *             from one shard to the next
  *   DESCEND   rows of a mode of own_rows make a step against the gradient, as `descend` says
  *   CELLS     `cells` gets the model's value at each nonzero; this kind and the kinds below do not
  *             change factors
@@ -51,8 +51,9 @@ enum ts_request_kind {
 struct ts_request {
     void *be; /* the model: the result of open, or of `model` of the backend */
     enum ts_request_kind kind;
-    const struct ts_row_update *update; /* for PRODUCT with an update of rows, and for ROWS */
-    const struct ts_row_sums *sums;     /* NULL if `update` is NULL */
+    /* the update of rows, for PRODUCT with an update, and for ROWS */
+    const struct ts_row_update *update;
+    const struct ts_row_sums *sums; /* NULL if `update` is NULL */
     const struct ts_multiply *multiply;
     struct ts_multiply_sums *multiplied;
     const struct ts_descent *descend;
@@ -60,7 +61,7 @@ struct ts_request {
     struct ts_error_sums *errors;
     struct ts_loss_sums *losses;
     struct ts_scores *scores;
-    const char *name; /* name for the trace, not read by backends */
+    const char *name; /* name of the request in the trace; backends do not read it */
 };
 
 /* Returns the capability that requests of this kind need. */

@@ -14,9 +14,9 @@
  *                   with soft(x, k) = sign(x) max(|x| - k, 0). Every step lowers 1/2 a G a' - m a'
  *                   + l1 sum |a_r| within the bounds. lower = 0 is nonnegative least squares by
  *                   HALS (Cichocki, Phan 2009; Gillis, Glineur 2012). If G_rr is 0, entry a_r does
- *                   not matter: it stays, or becomes 0 if l1 penalizes it. Rows are updated in
- *                   groups of 32: the rounds of a group end after `rounds`, or when a round changes
- *                   its rows by less than TS_ROW_TOL(rounds) of their size.
+ *                   not matter: it stays, or becomes 0 if l1 penalizes it. 32 rows are updated
+ *                   together. Their rounds end after `rounds`, or when a round changes the rows by
+ *                   less than TS_ROW_TOL(rounds) of their size.
  *   simplex         a := the row of entries of 0 or more with the sum 1 that minimizes 1/2 a G a' -
  *                   m a', by rounds of ADMM (Huang, Sidiropoulos, Liavas 2016). With rho = trace(G)
  *                   / rank (1 if that is 0), P(x) the projection of x onto such rows (Michelot
@@ -49,14 +49,14 @@
  *                   at it. Cells without a nonzero are unknown, and do not count. With by_count, l2
  *                   is multiplied by the number of these nonzeros. A row without such nonzeros, or
  *                   whose nonzeros all have weight 0, becomes 0 or, on CPU cores, the bound nearest
- *                   to 0. Each row needs its own Gram matrix S, the sum of p p', so product and
- *                   rows are one call (request ROWS of request.h). With `lower` or `upper`, block
- *                   principal pivoting starts from the solution without bounds
+ *                   to 0. Each row needs its own Gram matrix, the sum of p p' over its nonzeros, so
+ *                   product and rows are one call (request ROWS of request.h). With `lower` or
+ *                   `upper`, block principal pivoting starts from the solution without bounds
  *                   (cpu/rows/bounded_row.h). If pivoting does not find the row, coordinate descent
  *                   does. The old row is not read.
- *   multiply        a := a .* phi for a few rounds, where phi is the row's weighted product
- *                   (loss.h). One call of the backend computes the pass and the rows (request
- *                   MULTIPLY).
+ *   multiply        a := a .* phi (elementwise) for a few rounds, where phi is the row's weighted
+ *                   product (loss.h). One call of the backend computes the pass and the rows
+ *                   (request MULTIPLY).
  *   descend         a := a step against the gradient of a loss (loss.h), by Adam (Kingma, Ba 2015),
  *                   within bounds. One call of the backend computes the pass and the rows (request
  *                   DESCEND).
@@ -102,7 +102,8 @@ enum ts_row_kind {
         TS_N_ROW_KINDS
 };
 
-/* Sets of updates: bit k stands for number k of enum ts_row_kind. */
+/* Sets of updates with a property of the table above: bit k stands for number k of enum
+ * ts_row_kind. */
 enum ts_row_set {
 #define TS_ROW_BIT(NAME, old, backend, grams, loss) | 1 << TS_ROW_##NAME
     TS_ROWS_ALL = 0 TS_ROW_KINDS(TS_ROW_BIT),
@@ -130,20 +131,20 @@ enum ts_row_set {
 
 _Static_assert(TS_ROWS_ALL == (1 << TS_N_ROW_KINDS) - 1, "each update has its line");
 
-/* The threshold that ends the rounds of a row, as explained above. Many rounds take little time
- * compared to the product, and affect which solution the run reaches. So with many rounds the
- * threshold is smaller. */
+/* The relative change of rows below which their rounds of coordinate descent end (see above). Many
+ * rounds take little time compared to the product, and affect which solution the run reaches. So
+ * with many rounds the threshold is smaller. */
 #define TS_ROW_TOL(rounds) ((rounds) < TS_ROW_MANY ? 0.01 : 0.001)
 #define TS_ROW_MANY        5u
-/* The largest entry that counts as a rounded 0 in a row with sum 1. */
+/* An entry below this counts as a 0 with a rounding error, in a row of entries with sum 1. */
 #define TS_ROW_NONE 1e-12
 
 struct ts_row_update {
     enum ts_row_kind kind;
-    const double *matrix; /* the matrix W or G; NULL with `keep` */
-    /* Computes the matrix. A pass calls this function once, from any thread, after starting
-     * products and before reading the matrix. NULL: the matrix is computed already. If the function
-     * fails, the pass fails. */
+    const double *matrix; /* the matrix W or G of the update (see above); NULL with `keep` */
+    /* Computes `matrix`. A pass calls this function once, from any thread, after starting products
+     * and before reading the matrix. NULL: the matrix is computed already. If the function fails,
+     * the pass fails. */
     int (*ready)(void *ctx, struct ts_err *err);
     void *ctx;
     /* rank numbers by which the columns of the old rows are multiplied before the update; NULL: all
@@ -164,8 +165,8 @@ struct ts_row_update {
 struct ts_row_sums {
     double *gram;  /* rank x rank: A' A, with the updated factor A */
     double *inner; /* sum of the elementwise product of A and the product M; NULL: not wanted */
-    /* sum of |A|; for `observed`, sum over rows of a' a, multiplied by the row's number of nonzeros
-     * with by_count; NULL: not wanted */
+    /* sum of |A| over all entries; for `observed`, sum over rows a of a' a, with by_count times the
+     * row's number of nonzeros; NULL: not wanted */
     double *size;
 };
 
@@ -184,7 +185,7 @@ struct ts_multiply {
     const double *weight; /* the numbers of diag(weight), one for each column */
     double grow;          /* added to marked entries (see above); 0: marks have no effect */
     uint32_t rounds;
-    int judge;                   /* 1: compute loss and inner of struct ts_multiply_sums */
+    int judge;                   /* 1: `loss` and `inner` of struct ts_multiply_sums are computed */
     struct ts_hold_out hold_out; /* held-out nonzeros count as zeros, and have separate sums */
 };
 
@@ -193,20 +194,22 @@ struct ts_multiply_sums {
     double kkt;     /* the largest |min(b, 1 - phi)| of all entries b of B in the first round */
     /* Sum over all nonzeros of the loss, with B after the last round. */
     double loss;
-    double inner; /* sum over all nonzeros of x m, with B after the last round */
-    /* Held-out nonzeros: their number, loss, and sums of m and of x^2. */
+    /* sum over all nonzeros of x m (value times model's value), with B after the last round */
+    double inner;
+    /* Over held-out nonzeros: their number, and the sums of their loss, of m and of x^2. */
     double held_n, held_loss, held_model, held_squares;
 };
 
-/* The update of DESCEND. The gradient of a row a is the sum of l2 a and, over the row's nonzeros
- * that are not held out, with g of loss.h and p, the elementwise product of the other factors'
- * rows:
- *   observed: the sum of g(x, m) p, as unlisted cells are unknown;
- *   otherwise: the sum of (g(x, m) - g(0, m)) p, plus the sum over all cells of the row of g(0, m)
- * p.
- * In the sum over all cells, the constant part of g, loss->linear, is computed exactly from column
- * sums of the other factors. The rest of g is estimated from n_drawn columns (combinations of rows
- * of the other modes), the same for all rows, drawn by counter from seed, draw and the mode. If the
+/* The update of DESCEND. The gradient of a row a is l2 a plus a sum of the slopes g(x, m) of the
+ * loss (loss.h), where x is the value of a cell, m that of the model, and p the elementwise product
+ * of the other factors' rows at the cell:
+ *   observed: the sum of g(x, m) p over the row's nonzeros, because other cells are unknown;
+ *   otherwise: the sum of (g(x, m) - g(0, m)) p over them, plus that of g(0, m) p over all cells of
+ *   the row, nonzeros or not.
+ * The sums over nonzeros leave out held-out ones. In the sum over all cells, the constant part of
+ * g(0, m), loss->linear, is computed exactly from column sums of the other factors. The rest of
+ * g(0, m) is estimated from n_drawn columns (combinations of rows of the other modes), the same for
+ * all rows. They are drawn by random numbers that depend only on seed, draw and the mode. If the
  * loss has lower = 0, columns are drawn with the probabilities of the model, otherwise uniformly
  * and evenly over the rows of each other mode (a Latin hypercube). If the mode has at most n_drawn
  * columns, all of them count once, and nothing is estimated. With n_cells, that many cells are
@@ -225,8 +228,9 @@ struct ts_descent {
     double at; /* the parameter of the loss, if it takes one */
     int observed;
     struct ts_hold_out hold_out;
-    uint32_t n_drawn; /* columns that are drawn, unless `observed` is set */
-    /* cells that are drawn, unless `observed` is set: 0, or a power of four, at most 2^32 */
+    uint32_t n_drawn; /* number of columns that are drawn, unless `observed` is set */
+    /* number of cells that are drawn, unless `observed` is set: 0, or a power of four, at most
+     * 2^32 */
     uint64_t n_cells;
     /* NULL: make the step. Otherwise rows do not change, and the gradient is written here, in the
      * layout of a moment */

@@ -25,13 +25,14 @@
 #include "format/hold_out.h"
 #include "format/layout.h"
 
-/* The nonzeros of a block, in the order of the file. */
+/* Nonzeros of a block with the model's value at each, in the order of the file. */
 struct ts_cells {
-    /* The partition in the mode copy or, for a dense tensor, in the array
-     * (cpu/dense/dense_cells.h). */
+    /* Number of the partition of these nonzeros in the copy for the mode or, for a dense tensor, in
+     * the array (cpu/dense/dense_cells.h). */
     uint64_t partition;
     uint32_t first; /* number of nonzeros of the partition before the first one here */
-    /* at most TS_BLOCK_NNZ; 0 only in the last call for a partition of a dense tensor */
+    /* number of nonzeros here, at most TS_BLOCK_NNZ; 0 only in the last call for a partition of a
+     * dense tensor */
     uint32_t n;
     int last; /* 1: these are the last nonzeros of the partition */
     const double *value, *model;
@@ -43,7 +44,7 @@ struct ts_cells {
 struct ts_weighted {
     int (*take)(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err);
     void *ctx;
-    uint32_t rows; /* bit m: rows of mode m are wanted */
+    uint32_t rows; /* bit m: `take` gets the rows of the nonzeros in mode m */
     /* Memory for results of `take`: part_bytes for each partition, or NULL. If ranks divide the
      * partitions, each of them has all results after the pass. */
     void *part;
@@ -53,22 +54,23 @@ struct ts_weighted {
     void (*settle)(void *ctx, uint64_t first, uint64_t end);
 };
 
-/* Sums over cells with value x and model m: their number, and the sums of x, x^2, x m and (x -
- * m)^2. */
+/* Sums over cells with value x and model's value m: number of cells, and the sums of x, x^2, x m
+ * and (x - m)^2. */
 struct ts_cell_errors {
     double n, sum, squares, inner, left;
 };
 
-/* Sums over cells with value x and model m: their number, and the sums of the loss at m, of
- * ts_loss_reference, and of x. */
+/* Sums over cells with value x and model's value m: number of cells, and the sums of the loss at m,
+ * of ts_loss_reference, and of x. */
 struct ts_cell_losses {
     double n, loss, reference, x;
 };
 
 struct ts_loss;
 
-/* What a pass of LOSSES computes. Without `observed`, cells that are not held out count with f(x,
- * m) - f(0, m), the loss minus that of the value 0. */
+/* What a pass of LOSSES computes. Without `observed`, cells without a nonzero count as 0. So a
+ * nonzero that is not held out counts with f(x, m) - f(0, m), its loss minus that of the value
+ * 0. */
 struct ts_loss_sums {
     const struct ts_loss *loss;
     double at;
@@ -77,8 +79,8 @@ struct ts_loss_sums {
     struct ts_cell_losses kept, held; /* results of the pass: other cells, held-out cells */
 };
 
-/* Sums over cells with value x, model m and residual x - m. A cell of weight w counts w times in
- * all sums except n. */
+/* Sums over cells with value x, model's value m and residual x - m. A cell of weight w counts w
+ * times in all sums except n. */
 struct ts_score_sums {
     uint64_t n;
     double weight;              /* n, or the sum of weights */
@@ -89,14 +91,15 @@ struct ts_score_sums {
 /* What a pass of SCORES computes. */
 struct ts_scores {
     int counts; /* on entry: 1 to compute logs; on return: 1 if x are counts and m positive */
-    /* NULL, or zeroed sums for each row of the mode, to which its cells are added. */
+    /* NULL, or sums for each row of the mode, zero before the pass, to which the cells of the row
+     * are added. */
     struct ts_score_sums *slice;
     struct ts_score_sums all; /* results of the pass: sums over all cells */
     double logs;              /* result of the pass: the sum of x log m */
 };
 
-/* What a pass of ERRORS computes. m is the model's value plus the mean. Held-out cells have sums of
- * their own. */
+/* What a pass of ERRORS computes, where m is the model's value plus `mean`. Held-out cells have
+ * sums of their own. */
 struct ts_error_sums {
     struct ts_hold_out hold_out;
     double mean;

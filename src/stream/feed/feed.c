@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PIN_BYTES (UINT64_C(1) << 30) /* bytes that one call page-locks, which takes some 35 ms */
+/* bytes that one call page-locks by default, which takes some 35 ms */
+#define PIN_BYTES (UINT64_C(1) << 30)
 
 void ts_feed_fail(struct ts_feed *f, int rc, const struct ts_err *err)
 {
@@ -139,7 +140,7 @@ static int make(struct ts_feed *f, struct ts_err *err)
         rc = make_slots(f, err);
     if (rc < 0)
         return rc;
-    /* these arrays belong to the caller, and were copied */
+    /* clears pointers to the caller's arrays, which were copied */
     memset(f->conf.deal.keep, 0, sizeof f->conf.deal.keep);
     memset(f->conf.deal.first, 0, sizeof f->conf.deal.first);
     make_locks(f);
@@ -247,7 +248,8 @@ void ts_feed_skip(struct ts_feed *f, uint32_t modes)
         skipped |= (uint32_t)!taken << m;
         k += (uint32_t)taken;
     }
-    if (skipped != modes) { /* shards that were read ahead for other modes are dropped */
+    /* drops shards that were read ahead, because they may be of modes that are now left out */
+    if (skipped != modes) {
         const uint64_t none = f->ahead + 1;
         f->open = 0;
         f->left = 0;
@@ -280,8 +282,8 @@ void ts_feed_deal(struct ts_feed *f, uint32_t mode, const uint64_t *first)
     pthread_mutex_lock(&f->lock);
     assert(!f->open || f->left == 0 || ts_feed_mode_of(f, f->now) != mode);
     set_ranges(f, mode, first);
-    /* only the queues of unchecked resident shards outlast a pass: move these shards to the
-     * consumers of their new ranges */
+    /* only the queues of unchecked resident shards outlast a pass: moves these shards to the queues
+     * of the consumers of their new ranges */
     for (uint32_t c = 0; c < f->n_consumers; c++) {
         raw[c] = m->queue[c][TS_RAW_STAY];
         m->queue[c][TS_RAW_STAY].head = TS_FEED_NONE;

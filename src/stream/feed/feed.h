@@ -66,29 +66,33 @@ struct ts_feed_deal {
 struct ts_feed_conf {
     const struct ts_tensor *tensor; /* must stay open while the feed exists */
     uint64_t host_bytes;            /* budget for slots and for shards that stay */
-    uint32_t most_slots;            /* most slots; 0: as many as help */
-    int only_mode;            /* the only mode to serve, over and over; -1: all modes in turn */
+    /* most slots (buffers of a shard); 0: as many as make reading faster */
+    uint32_t most_slots;
+    /* the only mode whose shards are lent, over and over; -1: all modes in turn */
+    int only_mode;
     struct ts_feed_deal deal; /* copied */
     uint32_t checkers;        /* threads that check shards after reading; 0: ts_feed_next checks */
     unsigned avoid;           /* ways to read that are not used (ts_reader_avoid); 0: none */
-    const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
+    /* NULL, or not 0 when the user wants to stop; calls then fail with TS_ESTOP */
+    const volatile sig_atomic_t *stop;
     /* Page-locks (or unlocks) memory for a device; NULL: no device. Called from ts_feed_new and
      * ts_feed_free for the feed's memory, in pieces; each shard is inside one piece. */
     int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err);
     void (*unpin)(void *ctx, void *addr);
     void *pin_ctx;
-    uint64_t pin_bytes; /* most bytes of a call of `pin`, unless a shard is larger; 0: 1 GiB */
+    /* most bytes that one call of `pin` locks, unless a shard is larger; 0: 1 GiB */
+    uint64_t pin_bytes;
     /* Called with the number of nonzeros of each view that ts_feed_done gives back, from any
      * thread; or NULL. */
     void (*done)(void *ctx, uint64_t nnz);
     void *done_ctx;
-    struct ts_trace *trace; /* records reads and waits; or NULL */
+    struct ts_trace *trace; /* gets records of reads and waits with their times; or NULL */
 };
 
 struct ts_shard_view {
     uint32_t mode;
     uint64_t shard;           /* number in its mode copy */
-    uint64_t first_partition; /* partitions of the mode copy before this shard */
+    uint64_t first_partition; /* number of partitions in the shards before this one */
     const struct ts_disk_shard *entry;
     const void *raw; /* bytes of the shard, then TS_SHARD_SLACK readable bytes */
     void *lease;     /* the slot of the shard, for ts_feed_done */
@@ -97,9 +101,10 @@ struct ts_shard_view {
 struct ts_feed_stats {
     uint64_t bytes_read; /* from disk, since the last call of ts_feed_stats */
     uint64_t wait_ns;    /* time that callers of ts_feed_next were blocked, summed */
-    /* bytes of the shards that stay, bytes of a slot, and the number of slots */
+    /* bytes of the shards that stay in memory; bytes of a slot; number of slots */
     uint64_t resident_bytes, slot_bytes, n_slots;
-    /* whether O_DIRECT, io_uring, and files and buffers registered with io_uring are in use */
+    /* whether O_DIRECT is in use; whether io_uring is; whether files and buffers are registered
+     * with it */
     int direct, uring, registered;
     const char *fallback; /* NULL, or a message about what the kernel refused, to be shown once */
 };

@@ -24,8 +24,8 @@ int ts_feed_check(struct ts_feed *f, uint32_t mode, uint64_t shard, char *base, 
     return rc;
 }
 
-/* Takes the next shard out of the queues of this kind, each time beginning with the queue of
- * another consumer. Returns TS_FEED_NONE if all are empty. */
+/* Takes the next shard out of the consumers' queues of this kind, each time beginning with the
+ * queue of another consumer. Returns TS_FEED_NONE if all are empty. */
 static uint64_t next_queued(struct ts_feed *f, struct ts_feed_mode *m, enum ts_feed_kind kind)
 {
     uint64_t shard = TS_FEED_NONE;
@@ -45,8 +45,8 @@ static struct ts_slot *slot_now(struct ts_feed *f)
     return shard == TS_FEED_NONE ? NULL : &f->slot[m->item[shard].slot];
 }
 
-/* Returns the slot that will be needed first among the unchecked ones that were read ahead; or
- * NULL. */
+/* Returns, of the slots with unchecked shards that were read ahead for later passes, the one that
+ * will be needed first; or NULL. */
 static struct ts_slot *slot_ahead(struct ts_feed *f)
 {
     struct ts_slot *first = NULL;
@@ -142,7 +142,8 @@ static void *check_shards(void *arg)
 
 int ts_feed_check_start(struct ts_feed *f, struct ts_err *err)
 {
-    const uint32_t most = TS_TRACE_GPU(0) - TS_TRACE_CHECK; /* the trace's rows for checkers */
+    /* number of rows that the trace has for threads that check */
+    const uint32_t most = TS_TRACE_GPU(0) - TS_TRACE_CHECK;
     const uint32_t want = f->conf.checkers < most ? f->conf.checkers : most;
     if (want == 0)
         return 0;

@@ -30,8 +30,8 @@ uint64_t ts_feed_pop(struct ts_feed_mode *m, struct ts_feed_queue *q)
 
 /* ---- queues of shards that can be lent ---- */
 
-/* Wakes threads when one more shard can be lent: one of the consumer `owner` and, unless a device
- * keeps the shard, one of each consumer with nothing left in its own range. */
+/* Wakes threads that wait when one more shard can be lent: one of the consumer `owner` and, unless
+ * a device keeps the shard, one of each consumer with nothing left in its own range. */
 static void wake(struct ts_feed *f, uint32_t owner, int keep)
 {
     pthread_cond_signal(&f->consumer[owner].ready);
@@ -95,7 +95,7 @@ void ts_feed_begin_number(struct ts_feed *f, uint64_t pass)
             item->slot = i;
             continue;
         }
-        if (item->keep && item->read_for == s->pass && /* not read again since */
+        if (item->keep && item->read_for == s->pass && /* no job to read it again was given since */
             (atomic_fetch_and(&f->mode[s->mode].known[s->shard], (unsigned char)~TS_SHARD_LOADING) &
              TS_SHARD_LOADING) != 0)
             f->n_unread++;
@@ -132,8 +132,8 @@ static void sort_shards(struct ts_feed *f, uint32_t mode)
     }
 }
 
-/* Begins a pass over `mode`: the pass for which shards were read ahead if it is over that mode,
- * otherwise a new one. */
+/* Begins a pass over `mode`: the next pass in turn, for which shards were read ahead, if it is over
+ * that mode, otherwise a new one. */
 static void begin_pass(struct ts_feed *f, uint32_t mode)
 {
     uint64_t pass = f->now + 1;
@@ -141,11 +141,12 @@ static void begin_pass(struct ts_feed *f, uint32_t mode)
         uint32_t at = 0;
         while (at < f->n_turns && f->turn[at] != mode)
             at++;
-        if (at == f->n_turns) { /* the mode is one of those to be skipped: serve all modes again */
+        /* the mode is one of those left out (ts_feed_skip): lends shards of all modes again */
+        if (at == f->n_turns) {
             ts_feed_take_turns(f, 0);
             at = mode - f->first_mode;
         }
-        pass = f->ahead + 1; /* after all passes for which the reader got jobs */
+        pass = f->ahead + 1; /* a number after those of all passes for which shards were read */
         f->shift = (at + f->n_turns - (uint32_t)(pass % f->n_turns)) % f->n_turns;
     }
     ts_feed_begin_number(f, pass);
@@ -159,10 +160,10 @@ static void begin_pass(struct ts_feed *f, uint32_t mode)
 
 /* A shard that is being lent. */
 struct pick {
-    struct ts_slot *slot; /* NULL: resident */
+    struct ts_slot *slot; /* the slot of the shard; NULL: the shard is resident */
     uint64_t shard, pass;
     char *base;
-    int check; /* 1: the shard is still to be checked */
+    int check; /* 1: the shard must be checked before it is lent */
 };
 
 /* Returns the queue to take a shard from: one of the consumer's own range or, when that is
@@ -189,7 +190,7 @@ static struct ts_feed_queue *find(struct ts_feed *f, struct ts_feed_mode *m, uin
     return found;
 }
 
-/* Subtracts a lent shard from the counts of shards that the pass has left. */
+/* Subtracts a lent shard from the counts of shards that are still to be lent in this pass. */
 static void count_lent(struct ts_feed *f, struct ts_feed_mode *m, uint64_t shard)
 {
     const struct ts_feed_item *item = &m->item[shard];
@@ -207,7 +208,7 @@ static void count_lent(struct ts_feed *f, struct ts_feed_mode *m, uint64_t shard
     if (owner->left == 0) /* other threads of this consumer may now take shards of other ranges */
         pthread_cond_broadcast(&owner->ready);
     if (f->loose == 0)
-        /* consumers whose own range is finished get no more */
+        /* wakes consumers whose own range is finished, because they get no more shards */
         for (uint32_t c = 0; c < f->n_consumers; c++)
             pthread_cond_broadcast(&f->consumer[c].ready);
 }
@@ -289,8 +290,8 @@ static int wait_for_shard(struct ts_feed *f, uint32_t mode, uint32_t consumer, s
     return f->failed;
 }
 
-/* Checks a shard that no checker has checked. If the pass was given up meanwhile, a resident shard
- * is queued again for the new pass. */
+/* Checks a shard that is about to be lent and that no checker has checked. If the pass was given up
+ * meanwhile, a resident shard is queued again for the new pass. */
 static int check_lent(struct ts_feed *f, uint32_t mode, const struct pick *p, struct ts_err *err)
 {
     const int rc = ts_feed_check(f, mode, p->shard, p->base, err);

@@ -64,15 +64,15 @@ void ts_feed_read_again(struct ts_feed *f)
     }
 }
 
-/* Whether a shard need not be read, because it is in memory, being read, or kept by its
- * consumer. */
+/* Whether a shard need not be read for pass `ahead`, because it is in memory to stay, its read was
+ * given to the reader already, or its consumer's device keeps it. */
 static int settled(const struct ts_feed *f, const struct ts_feed_mode *m, uint64_t shard)
 {
     return m->item[shard].read_for == f->ahead ||
            (atomic_load(&m->known[shard]) & (TS_SHARD_LOADING | TS_SHARD_GONE)) != 0;
 }
 
-/* Whether consumer a has a larger share of its range left to read than b. */
+/* Whether consumer a has a larger part of its range left to read than consumer b. */
 static int less_done(const struct ts_feed *f, const struct ts_feed_mode *m, uint32_t a, uint32_t b)
 {
     const uint64_t left_a = m->first[a + 1] - f->consumer[a].cursor;
@@ -80,8 +80,8 @@ static int less_done(const struct ts_feed *f, const struct ts_feed_mode *m, uint
     return left_a * (m->first[b + 1] - m->first[b]) > left_b * (m->first[a + 1] - m->first[a]);
 }
 
-/* Returns the consumer for which the next shard is read; n_consumers: the pass has nothing left to
- * read. */
+/* Returns the consumer for which the next shard is read; n_consumers: no shard of the pass is left
+ * to read. */
 static uint32_t hungriest(struct ts_feed *f, const struct ts_feed_mode *m)
 {
     uint32_t best = f->n_consumers;
@@ -98,8 +98,8 @@ static uint32_t hungriest(struct ts_feed *f, const struct ts_feed_mode *m)
     return best;
 }
 
-/* Fills in the job for the shard at a consumer's cursor. Returns 1, or 0 if the shard has to wait
- * for a free slot. */
+/* Fills in the job that reads the shard at a consumer's cursor. Returns 1, or 0 if the shard has to
+ * wait for a free slot. */
 static int make_job(struct ts_feed *f, uint32_t mode, struct ts_feed_consumer *c,
                     struct ts_read_job *ret)
 {
@@ -181,7 +181,8 @@ void ts_feed_read_done(void *feed, const struct ts_read_job *job, int rc, const 
     const uint64_t slot = tag_part(job->tag, TAG_SHARD_BITS, TAG_SLOT_BITS);
     const uint32_t lane = (uint32_t)(job->tag >> (TAG_SHARD_BITS + TAG_SLOT_BITS));
     pthread_mutex_lock(&f->lock);
-    if (lane > 0) { /* the record is added before another read can take the lane */
+    /* adds the record of the read to the trace before another read can take its lane */
+    if (lane > 0) {
         ts_trace_add(f->conf.trace, TS_TRACE_READ + lane - 1, "read", f->lane_start_ns[lane - 1],
                      ts_clock_ns(), mode, shard, job->bytes);
         f->lane_used[lane - 1] = 0;

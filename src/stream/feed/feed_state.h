@@ -43,13 +43,13 @@ struct ts_slot {
     uint32_t mode;
     uint64_t shard, pass;
     char *base;
-    struct ts_slot *next; /* next free slot */
+    struct ts_slot *next; /* the next slot in the list of free slots */
 };
 
-/* What is known about a shard, from pass to pass. */
+/* What is known about a shard, as bits that last from pass to pass. */
 enum ts_shard_known {
-    /* not to be read: it is resident or being read to stay, or was read for the device that keeps
-     * it */
+    /* it is not to be read: it is resident, is being read to stay, or was read for the device that
+     * keeps it */
     TS_SHARD_LOADING = 1,
     TS_SHARD_SOUND = 2, /* its structure was checked */
     TS_SHARD_WHOLE = 4, /* it is resident, its hash was checked, and it is decompressed */
@@ -62,9 +62,9 @@ enum ts_shard_known {
 enum ts_feed_kind {
     TS_READY_SLOT,
     TS_READY_KEEP,
-    TS_RAW_SLOT, /* raw: not checked yet */
+    TS_RAW_SLOT, /* RAW: the shard was not checked yet */
     TS_RAW_KEEP,
-    TS_READY_STAY, /* stay: the shard stays in host memory */
+    TS_READY_STAY, /* STAY: the shard stays in host memory */
     TS_RAW_STAY,
     TS_N_KINDS,
 };
@@ -72,20 +72,23 @@ enum ts_feed_kind {
 #define TS_FEED_NONE UINT64_MAX
 
 struct ts_feed_queue {
-    uint64_t head, tail; /* first and last shard; head is TS_FEED_NONE if the queue is empty */
+    /* first and last shard of the queue; head is TS_FEED_NONE if it is empty */
+    uint64_t head, tail;
 };
 
 struct ts_feed_item {
     uint64_t next;       /* next shard in the same queue */
     uint64_t read_for;   /* the last pass for which the reader got a job for this shard */
-    uint32_t slot;       /* its slot, while it is in a queue of slots */
-    unsigned char owner; /* the consumer whose range it is in */
+    uint32_t slot;       /* number of its slot, while the shard is in a queue of slots */
+    unsigned char owner; /* the consumer whose range the shard is in */
     unsigned char keep;  /* enum ts_deal: lent each time, kept by its device, or left out */
 };
 
 struct ts_feed_mode {
     uint64_t n_shards, n_gone;
-    atomic_uchar *known; /* for each shard a sum of ts_shard_known; SOUND is set without the lock */
+    /* for each shard, bits of enum ts_shard_known; atomic, because TS_SHARD_SOUND is set without
+     * the lock */
+    atomic_uchar *known;
     struct ts_feed_item *item;                 /* an item for each shard */
     uint64_t first[TS_FEED_MAX_CONSUMERS + 1]; /* as in struct ts_feed_deal */
     struct ts_feed_queue queue[TS_FEED_MAX_CONSUMERS][TS_N_KINDS];
@@ -95,10 +98,12 @@ struct ts_feed_consumer {
     pthread_cond_t ready;
     uint32_t waiting; /* number of threads that wait for the condition `ready` */
     uint64_t left;    /* shards of its range that are still to be lent in the pass `now` */
-    uint64_t loose;   /* the part of `left` that other consumers may take */
-    /* the next shard of this range to read in pass `ahead`; the earlier shards need no read */
+    /* how many of `left` other consumers may take, because no device keeps them */
+    uint64_t loose;
+    /* the next shard of its range to be read for pass `ahead`; earlier shards of the range need no
+     * read */
     uint64_t cursor;
-    uint32_t slots; /* slots in use for this range in pass `ahead`, without those that are lent */
+    uint32_t slots; /* slots with shards of its range for pass `ahead` that were not lent yet */
 };
 
 #define TS_FEED_LANES (TS_TRACE_CHECK - TS_TRACE_READ)
@@ -108,8 +113,9 @@ struct ts_feed {
     /* for a dense tensor, which uses none of the members below; otherwise NULL */
     struct ts_slabs *slabs;
     const struct ts_tensor *tensor;
-    uint32_t first_mode, n_modes; /* modes that can be served: the only mode, or all from 0 */
-    uint32_t turn[TS_MAX_ORDER];  /* modes in the order of passes: those that are not skipped */
+    uint32_t first_mode, n_modes; /* modes whose shards can be lent: the only mode, or all from 0 */
+    /* modes in the order of passes, without those left out (ts_feed_skip) */
+    uint32_t turn[TS_MAX_ORDER];
     uint32_t n_turns;
     uint32_t n_consumers;
     struct ts_residency plan;
@@ -124,14 +130,15 @@ struct ts_feed {
     int failed; /* 0, or the code of the failure, which every call then returns */
     struct ts_err err;
 
-    uint64_t now;   /* number of the consumers' pass, 0 before the first */
+    uint64_t now;   /* number of the pass that the consumers compute; 0 before the first */
     int open;       /* 1: pass `now` has begun, and ts_feed_rewind was not called since */
     uint64_t left;  /* shards still to be lent in the pass `now` */
-    uint64_t loose; /* the part of `left` that any consumer may take */
-    uint64_t shift; /* mode of pass p: turn[(p + shift) % n_turns] */
+    uint64_t loose; /* how many of `left` any consumer may take */
+    uint64_t shift; /* pass number p is over mode turn[(p + shift) % n_turns] */
     uint64_t ahead; /* number of the pass whose shards the reader reads */
-    /* Number of shards without TS_SHARD_LOADING. 0: nothing is left to read, and the reader is not
-     * woken, because waking it in each mode would take a core from the threads that compute. */
+    /* Number of shards without the bit TS_SHARD_LOADING. 0: nothing is left to read, and the reader
+     * is not woken, because waking it in each mode would take a core from the threads that
+     * compute. */
     uint64_t n_unread;
     struct ts_feed_consumer consumer[TS_FEED_MAX_CONSUMERS];
 
@@ -143,7 +150,7 @@ struct ts_feed {
 
     unsigned char lane_used[TS_FEED_LANES]; /* 1: this lane (row) of the trace shows a read */
     uint64_t lane_start_ns[TS_FEED_LANES];
-    uint32_t n_lanes; /* number of lanes that were given a name */
+    uint32_t n_lanes; /* number of lanes that have a name in the trace */
 };
 
 static inline uint32_t ts_feed_mode_of(const struct ts_feed *f, uint64_t pass)
@@ -153,8 +160,8 @@ static inline uint32_t ts_feed_mode_of(const struct ts_feed *f, uint64_t pass)
 
 /* ---- callers of all functions below hold the lock, unless a comment says otherwise ---- */
 
-/* Later passes are over all modes except those of `skip` (bit m: mode m). The modes of all pass
- * numbers change. */
+/* Makes later passes be over all modes except those of `skip` (bit m: mode m). The mode of every
+ * pass number changes. */
 void ts_feed_take_turns(struct ts_feed *f, uint32_t skip);
 
 static inline void ts_feed_free_slot(struct ts_feed *f, struct ts_slot *slot)
@@ -172,9 +179,10 @@ void ts_feed_offer_stay(struct ts_feed *f, uint32_t mode, uint64_t shard, int ra
 uint64_t ts_feed_pop(struct ts_feed_mode *m, struct ts_feed_queue *q);
 void ts_feed_push(struct ts_feed_mode *m, struct ts_feed_queue *q, uint64_t shard);
 
-/* Moves the consumers to another pass, of which nothing is queued yet. Slots of older passes become
- * free, at once or when their holder is done. Shards in these slots that were read for a device to
- * keep will be read again. Each slot of the new pass is noted in the item of its shard. */
+/* Moves the consumers to pass number `pass`, of which no shard is queued yet. Slots of older passes
+ * become free, at once or when the thread that uses them is done. Shards in these slots that were
+ * read for a device to keep will be read again. The item of each shard in a slot of the new pass
+ * gets the number of that slot. */
 void ts_feed_begin_number(struct ts_feed *f, uint64_t pass);
 
 /* feed_read.c. The reader's two callbacks (called without the lock), and a function that moves the

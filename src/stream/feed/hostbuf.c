@@ -17,9 +17,9 @@
 #define STEP_BYTES ((size_t)256 << 20)
 #define WORD_BITS  (8 * sizeof(unsigned long))
 
-/* Spreads memory over the NUMA nodes. Only speed depends on that, so a refusal (as in many
- * containers) is not reported. The kernel is called directly, to avoid a dependency on libnuma for
- * two calls. */
+/* Spreads memory over the NUMA nodes. Only speed depends on that, so if the kernel refuses it (as
+ * in many containers), nothing is reported. The kernel is called directly, to avoid a dependency on
+ * libnuma for two calls. */
 static void spread(void *addr, size_t bytes)
 {
     unsigned long node[MOST_NODES / WORD_BITS] = { 0 };
@@ -35,7 +35,7 @@ static void spread(void *addr, size_t bytes)
 }
 
 #ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#define MADV_POPULATE_WRITE 23 /* this advice exists since Linux 5.14 */
 #endif
 
 /* Allocates the pages of the memory before they are locked, in steps between which the user can
@@ -101,7 +101,7 @@ int ts_hostbuf_new(const struct ts_hostbuf_conf *conf, struct ts_hostbuf *ret, s
                  conf->name != NULL ? conf->name : "slots for shards", &h.slots, err);
     if (rc == 0 && conf->pin != NULL)
         rc = lock_all(&h, err);
-    h.conf.cut = NULL; /* this array belongs to the caller */
+    h.conf.cut = NULL; /* clears the pointer to the caller's array */
     if (rc == 0)
         *ret = h;
     else

@@ -40,8 +40,9 @@ struct ts_hostbuf_conf {
 
 struct ts_hostbuf {
     struct ts_hostbuf_conf conf;
-    void *resident, *slots; /* NULL if the area is empty */
-    void **pinned;          /* addresses of the page-locked pieces */
+    /* memory of shards that stay, and of slots; each is NULL if it has no bytes */
+    void *resident, *slots;
+    void **pinned; /* addresses of the page-locked pieces */
     uint32_t n_pinned;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens the files and chooses the engine: io_uring, or threads of pread. */
+/* Opens the files and chooses how they are read: by io_uring, or by threads that call pread. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,8 +14,9 @@
 
 struct ts_reader {
     struct ts_reader_files files;
-    const char **path;             /* n_files paths */
-    struct ts_reader_uring *uring; /* exactly one of uring and pread is not NULL */
+    const char **path; /* n_files paths */
+    /* the two ways to read, of which exactly one of uring and pread is not NULL */
+    struct ts_reader_uring *uring;
     struct ts_reader_pread *pread;
 };
 
@@ -35,8 +36,9 @@ void ts_reader_note(struct ts_reader_files *f, const char *fmt, ...)
     pthread_mutex_unlock(&f->lock);
 }
 
-/* Switches all files to the page cache. A thread that finds `direct` 0 repeats its read, and fails
- * if that read fails too. So `direct` becomes 0 only after all files are open without O_DIRECT. */
+/* Makes later reads of all files go through the page cache. A thread that finds `direct` 0 repeats
+ * its read, and fails if that read fails too. So `direct` becomes 0 only after all files are open
+ * without O_DIRECT. */
 int ts_reader_drop_direct(struct ts_reader_files *f)
 {
     int was;
@@ -64,7 +66,7 @@ int ts_reader_fail(const struct ts_reader_files *f, uint32_t file, uint64_t offs
     return ts_fail_errno(err, TS_EIO, "%s: byte %" PRIu64 ": cannot be read", path, offset);
 }
 
-/* Opens file i with `flags`: again from the caller's descriptor if there is one, otherwise by its
+/* Opens file i with `flags`: the file of the caller's descriptor if there is one, otherwise by its
  * path. */
 static int open_one(const struct ts_reader_conf *c, uint32_t i, int flags)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* reader.h - reads pieces of files into memory, many at a time, in an order that its owner chooses.
  *
- * The reader asks its owner for the next job whenever it has room for one, and calls the owner's
- * `done` after each job. One thread drives io_uring: O_DIRECT, reads of 1 MiB (a disk reaches its
- * full rate with 16 of them in flight), registered files and buffers. Where the kernel refuses
- * io_uring, threads call pread instead; where it refuses O_DIRECT, reads go through the page cache.
+ * The reader asks its owner for the next job (a piece of a file to be read) whenever it can take
+ * one, and calls the owner's `done` after each job. One thread reads by io_uring, with O_DIRECT, in
+ * reads of 1 MiB (a disk reaches its full rate with 16 of them in flight), and with files and
+ * buffers that are registered with io_uring. Where the kernel refuses io_uring, threads call pread
+ * instead; where it refuses O_DIRECT, reads go through the page cache.
  *
  *   owner    the owner's memory for a job must stay valid until `done` was called for it
  *   units    bytes; offset, bytes and addr of a job are multiples of TS_PAGE
@@ -31,7 +32,7 @@ struct ts_read_job {
     uint32_t file;
     uint64_t offset, bytes;
     void *addr;
-    /* how many of the last bytes may be missing because the file ends before them */
+    /* how many of the last bytes of the job may be missing because the file ends before them */
     uint64_t spare;
     uint64_t tag; /* a number of the owner, which the reader only passes on to `done` */
 };
@@ -47,7 +48,7 @@ struct ts_reader_conf {
     void *buffers;
     size_t buffer_bytes;
     uint32_t n_buffers;
-    unsigned avoid; /* sum of ts_reader_avoid */
+    unsigned avoid; /* ways to read that are not used: bits of enum ts_reader_avoid */
     /* Returns 1 and a job, or 0 if there is no job now. The reader then calls it again after
      * ts_reader_kick. */
     int (*next)(void *ctx, struct ts_read_job *ret);

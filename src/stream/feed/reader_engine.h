@@ -14,7 +14,7 @@
 
 #include "stream/feed/reader.h"
 
-#define TS_READ_BYTES (1u << 20) /* bytes of one read */
+#define TS_READ_BYTES (1u << 20) /* most bytes of one read */
 /* smallest block of a disk: an O_DIRECT read has at least these bytes, except at the file's end */
 #define TS_DIRECT_BYTES 512u
 
@@ -26,7 +26,7 @@ struct ts_reader_files {
     char fallback[400];
 };
 
-/* Appends a message to `fallback`. */
+/* Appends a message about what the kernel refused to f->fallback. */
 void ts_reader_note(struct ts_reader_files *f, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -38,7 +38,8 @@ int ts_reader_drop_direct(struct ts_reader_files *f);
 int ts_reader_fail(const struct ts_reader_files *f, uint32_t file, uint64_t offset, int64_t got,
                    struct ts_err *err);
 
-/* The engine of io_uring; *ret belongs to it. Returns TS_ELIMIT if the kernel has no io_uring. */
+/* Begins to read by io_uring (reader_uring.c, which owns *ret). Returns TS_ELIMIT if the kernel has
+ * no io_uring. */
 struct ts_reader_uring;
 int ts_reader_uring_new(struct ts_reader_files *f, struct ts_reader_uring **ret,
                         struct ts_err *err);

@@ -8,7 +8,8 @@
 #include "base/machine/thread.h"
 #include "stream/feed/reader_engine.h"
 
-#define THREADS 4u /* reads in flight; each is a whole shard, so the kernel sees large requests */
+/* number of threads; each takes whole jobs, so the kernel sees large reads */
+#define THREADS 4u
 
 struct ts_reader_pread {
     struct ts_reader_files *files;
@@ -38,7 +39,7 @@ static int read_job(struct ts_reader_files *f, const struct ts_read_job *job, st
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EINVAL && direct) {
-            ts_reader_drop_direct(f); /* has an effect for the first thread only */
+            ts_reader_drop_direct(f); /* only the first thread that calls this changes something */
             continue;
         }
         return ts_reader_fail(f, job->file, job->offset + at, n == 0 ? 0 : -errno, err);

@@ -16,23 +16,24 @@
 #include "base/machine/thread.h"
 #include "stream/feed/reader_engine.h"
 
-#define PROBE_OPS   256u
-#define DEPTH       32u   /* reads in flight; 16 x 1 MiB saturate an NVMe disk, 32 leave no gaps */
-#define PATIENCE_MS 10000 /* longest time to wait for room in the kernel's queue */
-#define EVENT       UINT64_MAX /* user data of the read on the eventfd */
+#define PROBE_OPS 256u
+/* most reads in flight; 16 of 1 MiB saturate an NVMe disk, 32 leave no gaps between them */
+#define DEPTH       32u
+#define PATIENCE_MS 10000 /* longest time in milliseconds to wait for space in the kernel's queue */
+#define EVENT       UINT64_MAX /* marks the read of the eventfd in its user data */
 
 /* A job that is being read. */
 struct work {
     struct ts_read_job job;
-    uint64_t asked;  /* bytes for which reads were submitted */
-    uint32_t flying; /* reads in flight */
+    uint64_t asked;  /* bytes of the job for which reads were submitted */
+    uint32_t flying; /* number of its reads in flight */
     int used, rc;
     struct ts_err err;
 };
 
 /* A read in flight. */
 struct flight {
-    struct work *work;  /* NULL: free */
+    struct work *work;  /* the job of the read; NULL: the entry is free */
     uint64_t at, bytes; /* offset and length of the read within its job */
     int direct;         /* 1: the read was submitted with O_DIRECT */
 };
@@ -55,7 +56,7 @@ struct ts_reader_uring {
 static struct io_uring_sqe *get_sqe(struct ts_reader_uring *u)
 {
     struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
-    if (sqe == NULL) { /* the queue is full: submitting makes room */
+    if (sqe == NULL) { /* the queue is full; submitting its entries makes space */
         io_uring_submit(&u->ring);
         sqe = io_uring_get_sqe(&u->ring);
     }
@@ -158,7 +159,7 @@ static void complete(struct ts_reader_uring *u, struct flight *f, int res)
 {
     struct work *w = f->work;
     if (res >= 0 && (uint64_t)res < f->bytes &&
-        f->at + (uint64_t)res + w->job.spare >= w->job.bytes) { /* the end of the file */
+        f->at + (uint64_t)res + w->job.spare >= w->job.bytes) { /* the file ends here */
         end_read(u, f);
         return;
     }
@@ -169,7 +170,7 @@ static void complete(struct ts_reader_uring *u, struct flight *f, int res)
         return;
     }
     if (res == -EINVAL && f->direct) {
-        ts_reader_drop_direct(u->files); /* has an effect for the first read only */
+        ts_reader_drop_direct(u->files); /* only the first read that fails changes something here */
         ask_read(u, f);
         return;
     }
@@ -199,7 +200,7 @@ static void reap(struct ts_reader_uring *u)
     }
 }
 
-/* Called when the ring itself has failed: all reads in flight and all later jobs fail with this
+/* Called when io_uring itself has failed: all reads in flight and all later jobs fail with this
  * code. */
 static void give_up(struct ts_reader_uring *u, int code)
 {
@@ -225,7 +226,7 @@ static uint32_t kernel_has(const struct ts_reader_uring *u)
     return asked > waiting ? asked - waiting : 0;
 }
 
-/* Decides what to do after a failure of the ring. Returns 0 to try again, or the code with which to
+/* Decides what to do after a failure of io_uring. Returns 0 to try again, or the code with which to
  * give up. EAGAIN and EBUSY end when reads in flight end, for which the thread only waits. It gives
  * up after PATIENCE_MS, or at once if the reader stops and no read is in flight. */
 static int bear(struct ts_reader_uring *u, int code, uint32_t *failures)
@@ -289,7 +290,7 @@ static int check_read(struct io_uring *ring)
     struct io_uring_probe *probe =
         calloc(1, sizeof *probe + PROBE_OPS * sizeof(struct io_uring_probe_op));
     int rc = probe == NULL ? -ENOMEM : io_uring_register_probe(ring, probe, PROBE_OPS);
-    if (rc == -EINVAL) /* the kernel is too old for a probe */
+    if (rc == -EINVAL) /* the kernel is too old to say which operations it has */
         rc = -ENOSYS;
     if (rc == 0 && !io_uring_opcode_supported(probe, IORING_OP_READ))
         rc = -ENOSYS;

@@ -13,9 +13,11 @@
 #include "format/shard.h"
 #include "stream/feed/feed.h"
 
-#define AHEAD_BYTES (UINT64_C(64) << 20) /* bytes to read ahead: 12 ms of a disk of 5 GB/s */
-#define LENT_SLOTS  4u                   /* slots that a consumer may hold while others fill */
-#define MOST_SLOTS  1024u
+/* bytes of slots for reading ahead, which a disk of 5 GB/s reads in 12 ms */
+#define AHEAD_BYTES (UINT64_C(64) << 20)
+/* slots for each consumer, which it may hold while other slots are filled */
+#define LENT_SLOTS 4u
+#define MOST_SLOTS 1024u
 
 static uint64_t pages(uint64_t bytes)
 {
@@ -60,12 +62,12 @@ static int left(const unsigned char *const *keep, uint32_t mode, uint64_t shard)
     return keep[mode] != NULL && keep[mode][shard] == TS_DEAL_LEAVE;
 }
 
-/* Sums over the shards of the served modes. */
+/* Sums over the shards of the modes that the feed lends. */
 struct sums {
     uint64_t total;   /* bytes in memory of all shards that no device keeps */
     uint64_t largest; /* bytes that the largest shard takes in memory */
     uint64_t n;
-    int passing; /* 1: some shards pass through slots and never stay, since a device keeps them */
+    int passing; /* 1: some shards only pass through slots, because a device keeps them */
 };
 
 static struct sums add_up(const struct ts_tensor *t, int only_mode,
@@ -97,7 +99,8 @@ static int plan_slots(const struct ts_tensor *t, const struct sums *s, uint32_t 
     want = most_slots > 0 && want > most_slots ? most_slots : want;
     if (want > host_bytes / 2 / slot)
         want = host_bytes / 2 / slot;
-    if (want < least + 1) /* one slot more than the least number, if it fits the budget */
+    /* then there is one slot more than the least number, if that fits the budget */
+    if (want < least + 1)
         want = least + 1;
     while (want >= least && ts_bigmem_cost(want * slot) > host_bytes)
         want--;
@@ -115,8 +118,8 @@ static int plan_slots(const struct ts_tensor *t, const struct sums *s, uint32_t 
     return 0;
 }
 
-/* Distributes `room` bytes evenly over the shards: a shard stays if the bytes of the chosen shards,
- * with its own, are at most the share of `room` that the shards seen so far have. */
+/* Distributes `room` bytes evenly over the shards: a shard stays if the bytes of the shards chosen
+ * so far, with its own, are at most the part of `room` that belongs to the shards seen so far. */
 static void choose(const struct ts_tensor *t, int only_mode, const unsigned char *const *keep,
                    uint64_t total, uint64_t room, struct ts_residency *r)
 {
@@ -132,7 +135,8 @@ static void choose(const struct ts_tensor *t, int only_mode, const unsigned char
                 (double)(r->resident_bytes + bytes) > (double)room * ((double)seen / (double)total))
                 continue;
             if (r->resident_bytes + bytes > room)
-                continue; /* the condition above is rounded, so the sum may exceed room */
+                /* the condition above is rounded, so the sum of bytes may exceed `room` */
+                continue;
             r->place[m][i] = r->resident_bytes;
             r->resident_bytes += bytes;
         }

@@ -27,20 +27,22 @@
 #define TS_NOT_RESIDENT UINT64_MAX
 
 struct ts_residency {
-    uint64_t *place[TS_MAX_ORDER]; /* place of each shard in resident memory, or TS_NOT_RESIDENT */
-    uint64_t *first_partition[TS_MAX_ORDER]; /* partitions of the mode copy before each shard */
+    /* byte offset of each shard in the memory of shards that stay, or TS_NOT_RESIDENT */
+    uint64_t *place[TS_MAX_ORDER];
+    uint64_t *first_partition[TS_MAX_ORDER]; /* number of partitions before each shard of a mode */
     uint64_t resident_bytes;
     size_t slot_bytes;
     uint32_t n_slots; /* 0 when every shard stays */
-    uint64_t *cut;    /* ends of pieces of resident memory, ascending (ts_residency_cut); or NULL */
+    /* where pieces of resident memory end, ascending (ts_residency_cut); or NULL */
+    uint64_t *cut;
     uint32_t n_cuts;
 };
 
-/* only_mode: -1, or the only mode that is served. keep[m] has an enum ts_deal (stream/feed/feed.h)
- * for each shard: shards that a consumer keeps pass through a slot once and do not stay. Each of
- * n_consumers may hold a slot while it asks for another, so there is at least one slot more than
- * consumers. most_slots: a limit on the number of slots, but there are never fewer than n_consumers
- * + 1; 0: no limit. */
+/* only_mode: the only mode whose shards are lent, or -1. keep[m] has an enum ts_deal
+ * (stream/feed/feed.h) for each shard: shards that a device keeps pass through a slot once and do
+ * not stay. Each of n_consumers may hold a slot while it asks for another, so there is at least one
+ * slot more than consumers. most_slots: a limit on the number of slots, but there are never fewer
+ * than n_consumers + 1; 0: no limit. */
 int ts_residency_plan(const struct ts_tensor *t, int only_mode,
                       const unsigned char *const keep[TS_MAX_ORDER], uint32_t n_consumers,
                       uint32_t most_slots, uint64_t host_bytes, struct ts_residency *ret,
@@ -53,8 +55,10 @@ int ts_residency_cut(const struct ts_tensor *t, uint64_t most, struct ts_residen
                      struct ts_err *err);
 
 uint64_t ts_residency_bytes(const struct ts_disk_shard *s); /* bytes that a shard takes in memory */
-/* offset in the shard's memory to which its stored bytes are read */
+/* Returns the offset in a shard's memory to which its stored bytes are read. It is 0 unless the
+ * shard is compressed, and then is decompressed towards the front. */
 uint64_t ts_residency_read_at(const struct ts_disk_shard *s);
-uint64_t ts_residency_stored(const struct ts_disk_shard *s); /* its bytes on disk, in whole pages */
+/* bytes of a shard on disk, in whole pages */
+uint64_t ts_residency_stored(const struct ts_disk_shard *s);
 
 #endif

@@ -30,7 +30,7 @@ enum slot_state { FREE, READING, READY };
 
 struct slot {
     enum slot_state state;
-    uint64_t number; /* number of its slab in the sequence of all passes */
+    uint64_t number; /* number of the slab in it, in the sequence of all passes */
     int stale;       /* 1: the slab in it will not be lent again, so the slot can be reused */
     char *base;
 };
@@ -50,10 +50,11 @@ struct ts_slabs {
     pthread_mutex_t lock;
     pthread_cond_t arrived;
     uint64_t want, ahead;
-    struct slot *lent[TS_SLABS_HOLD]; /* slots of the slabs lent last; NULL: a slab that stays */
+    /* slots of the slabs lent last; NULL: that slab stays in memory, without a slot */
+    struct slot *lent[TS_SLABS_HOLD];
     uint32_t n_lent;
-    unsigned char *keep; /* for each slab, not 0 if a device keeps it; or NULL */
-    int left;            /* 1: the slabs of `keep` are not lent any more */
+    unsigned char *keep; /* for each slab, not 0 if a device keeps it; NULL: devices keep none */
+    int left;            /* 1: slabs that a device keeps are not lent any more */
     int begun;           /* 1: a slab of the current pass was lent */
     uint64_t n_unread;   /* slabs that stay for which the reader has no job yet */
     int failed;
@@ -81,8 +82,8 @@ static uint64_t file_bytes(const struct ts_dense *d, uint64_t k)
     return round_up(end) - file_at(d, k);
 }
 
-/* Whether the k-th of n slabs that no device keeps stays in memory: n_stay of them, evenly
- * spread. */
+/* Whether the k-th of the n slabs that no device keeps stays in host memory. p->n_stay of them do,
+ * evenly spread over the array. */
 static int stays(const struct ts_slabs_plan *p, uint64_t n, uint64_t k)
 {
     return (__uint128_t)(k + 1) * p->n_stay / n > (__uint128_t)k * p->n_stay / n;
@@ -164,7 +165,7 @@ static struct slot *free_slot(struct ts_slabs *b)
         struct slot *s = &b->slot[i];
         if (s->state == READY && !is_lent(b, s) &&
             (s->number < b->want || s->stale || is_left(b, s->number % b->dense->n_slabs)))
-            s->state = FREE; /* its slab will not be lent */
+            s->state = FREE; /* the slab in this slot will not be lent */
         if (s->state == FREE)
             return s;
     }
@@ -373,8 +374,8 @@ static const char *find(struct ts_slabs *b, uint64_t k)
     return NULL;
 }
 
-/* Checks a slab against the array's index, if one exists: once for slabs that stay, after each read
- * for the others. */
+/* Checks the bytes of a slab against the index of the array, if one exists: once for slabs that
+ * stay, after each read for the others. */
 static int check(struct ts_slabs *b, uint64_t k, const char *cells, struct ts_err *err)
 {
     const int in_place = b->place[k] != NOWHERE;
@@ -470,7 +471,7 @@ int ts_slabs_next(struct ts_slabs *b, struct ts_slab_view *ret, struct ts_err *e
         k = pass_by(b);
         b->begun = 1;
     }
-    if (b->begun && k == 0) { /* devices may still read the last slabs: keep them lent */
+    if (b->begun && k == 0) { /* devices may still read the last slabs, so these stay lent */
         start_again(b, b->conf.hold - 1);
         return 0;
     }

@@ -31,7 +31,8 @@ struct ts_slabs_conf {
     const struct ts_tensor *tensor; /* a dense tensor, which must stay open */
     uint64_t host_bytes;            /* budget for slots and for slabs that stay */
     unsigned avoid; /* ways to read that are not used (ts_reader_avoid): 0 except in tests */
-    const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
+    /* NULL, or not 0 when the user wants to stop; calls then fail with TS_ESTOP */
+    const volatile sig_atomic_t *stop;
     uint32_t hold; /* most slabs that are lent at the same time, the newest included; 0: 1 */
     /* For each slab, not 0 if a device keeps it. The array is copied. NULL: devices keep none. */
     const unsigned char *keep;
@@ -42,12 +43,12 @@ struct ts_slabs_conf {
     void *pin_ctx;
 };
 
-#define TS_SLABS_HOLD 4u /* the largest `hold`; devices need no more */
+#define TS_SLABS_HOLD 4u /* the largest allowed `hold`; devices need no more */
 
 struct ts_slab_view {
     uint64_t number;
     struct ts_dense_part part;
-    const void *cells; /* of any alignment */
+    const void *cells; /* the cells of the slab, at an address of any alignment */
 };
 
 struct ts_feed_stats;

@@ -9,7 +9,8 @@
 #include <pthread.h>
 #include <time.h>
 
-#define TS_STOP_LOOK_NS 100000000L /* time between two checks */
+/* nanoseconds between two checks whether the user wants to stop */
+#define TS_STOP_LOOK_NS 100000000L
 
 /* Initializes a condition variable for ts_wait_some. */
 static inline void ts_wait_init(pthread_cond_t *c)
@@ -21,7 +22,8 @@ static inline void ts_wait_init(pthread_cond_t *c)
     pthread_condattr_destroy(&attr);
 }
 
-/* Waits until the condition is signalled, or until the next check is due. */
+/* Waits until the condition is signalled, or until it is time to check again whether the user wants
+ * to stop. */
 static inline void ts_wait_some(pthread_cond_t *c, pthread_mutex_t *lock)
 {
     struct timespec until;
