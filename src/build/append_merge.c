@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Makes one tensor of all segments. A merge puts it beside the segments, and a compaction replaces
- * them by it. */
+/* Makes one tensor of all segments of a tensor. A merge puts it beside the segments, and a
+ * compaction replaces them by it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

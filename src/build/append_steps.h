@@ -60,7 +60,8 @@ int ts_append_build(const struct ts_segments *all, const char *out,
 int ts_append_build_merged(const struct ts_append *a, const struct ts_segments *all,
                            const struct ts_build_options *o, uint64_t *hash, struct ts_err *err);
 
-/* Returns the shard size that a tensor was built with, as far as its shards show it. */
+/* Returns the shard size (shard_bytes of the options) that a tensor was built with, as far as its
+ * shards show it. */
 uint64_t ts_append_shard_bytes(const struct ts_tensor *t);
 
 #endif

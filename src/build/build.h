@@ -35,7 +35,8 @@ struct ts_build_step {
     uint32_t phase, n_phases; /* from 1 */
     uint32_t alike;           /* number of later phases that take about as long as this one */
     uint64_t done, total;     /* total is 0 while unknown */
-    uint64_t work; /* value of ts_build_options.work at the end of the phase; 0: unknown */
+    /* value that ts_build_options.work will have at the end of the phase; 0: unknown */
+    uint64_t work;
 };
 
 struct ts_comm;
@@ -63,7 +64,8 @@ struct ts_build_options {
     int zeros;            /* 1: keeps zeros, as cells whose value is known; 0: drops them */
     int weights;          /* the source gives weights with the values (batch.h); value_bytes is 4 */
     uint32_t value_bytes; /* bytes of a stored value: 4 or 8 */
-    struct ts_transform transform; /* applied to values after they are added up */
+    /* function of a cell's value, after the values of its nonzeros are added up */
+    struct ts_transform transform;
     const char *map[TS_MAX_ORDER]; /* labels of a mode, text or gzip; NULL: none */
     int partial_map;               /* the number of labels may differ from the number of indices */
     /* texts with fewer modes are refused, because --map gives labels for a mode of this number */
@@ -148,8 +150,8 @@ struct ts_build_report {
     /* Time in which this rank exchanged data with other ranks or waited for them, as part of the
      * times above. */
     uint64_t exchange_ns;
-    uint64_t text_bytes; /* bytes of the files read, as stored on disk */
-    uint32_t base;       /* first index of the input */
+    uint64_t text_bytes; /* bytes on disk of the files that were read */
+    uint32_t base;       /* first index of a mode in the input: 0 or 1 */
     int binary;          /* 1: the input is binary files */
     /* words of a record (a nonzero as bits) when it is read, and when it is sorted for a mode */
     uint32_t read_words, packed_words;

@@ -60,11 +60,11 @@ int ts_build_dir_raise(const struct ts_build_dir *d, const char *name, struct ts
  * (build_access.h). The directory gets them now, and its files get them at the commit. */
 int ts_build_dir_like(struct ts_build_dir *d, int other, const char *path, struct ts_err *err);
 
-/* Syncs the shards of `order` modes, which takes most of the time of a commit. */
+/* Flushes the shards of `order` modes to the disk, which takes most of the time of a commit. */
 int ts_build_dir_sync(const struct ts_build_dir *d, uint32_t order, struct ts_err *err);
 
-/* Syncs all files and renames the directory to NAME.tsh. warn->code is not 0 if something failed
- * after the rename. */
+/* Flushes all files to the disk, and renames the directory to NAME.tsh. warn->code is not 0 if
+ * something failed after the rename. */
 int ts_build_dir_commit(struct ts_build_dir *d, struct ts_err *warn, struct ts_err *err);
 
 #endif

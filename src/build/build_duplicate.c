@@ -43,7 +43,7 @@ static int is_named(const struct ts_build *b, uint32_t m)
     return b->table != NULL && ts_table_mode_field(b->table, m) == TS_TABLE_NAME;
 }
 
-/* Whether all files can be read a second time. A pipe cannot. */
+/* Whether all files can be read a second time, as a pipe cannot. */
 static int can_read_again(const char *const paths[], uint32_t n_paths)
 {
     for (uint32_t i = 0; i < n_paths; i++) {

@@ -48,16 +48,17 @@ enum ts_build_phase {
 struct ts_build {
     const struct ts_build_options *o;
     struct ts_build_report *report;
-    uint32_t base;         /* first index of the input */
+    uint32_t base;         /* first index of a mode in the input: 0 or 1 */
     const char *source;    /* kind of the input (format/kept.def) */
     char *tmp;             /* directory for temporary files */
     uint32_t order, phase; /* phase: enum ts_build_phase */
     /* counts the work done in the phase; points to o->work, or to own_work */
     _Atomic uint64_t *work;
     _Atomic uint64_t own_work;
-    uint64_t phase_work;      /* value of *work at the end of the phase; 0: unknown */
-    uint32_t n_files;         /* number of text files; 0: the nonzeros do not come from files */
-    const char *const *paths; /* paths of the n_files files */
+    uint64_t phase_work; /* value of *work at the end of the phase; 0: unknown */
+    /* number of text files; 0: the nonzeros do not come from text files */
+    uint32_t n_files;
+    const char *const *paths;       /* paths of the n_files files */
     struct ts_build_memory memory;  /* how options.memory is divided */
     uint64_t beside_bytes;          /* memory that the source needs besides the text it reads */
     struct ts_build_space_in space; /* what is known about the tensor's sizes before reading */
@@ -98,7 +99,8 @@ struct ts_build {
     struct ts_merge merge;
     /* all nonzeros, after those of each cell were merged: in one of the areas or in a file */
     struct ts_spool spool;
-    /* which field of a record in `spool` holds the row of each mode, and [order]: the value */
+    /* for each mode, the field of a record in `spool` that holds its row; [order]: the field of the
+     * value */
     uint8_t field[TS_MAX_ORDER + 1];
     int gaps;                 /* 1: b->spool.mem has unused records between those of merge.piece */
     int mapped[TS_MAX_ORDER]; /* 1: the records hold compact rows of the mode, not indices */
@@ -292,7 +294,8 @@ int ts_build_number(struct ts_build *b, struct ts_err *err);
 typedef int ts_build_spool_fn(void *arg, uint64_t *rec, uint64_t n, struct ts_err *err);
 
 struct ts_build_spool_sort {
-    const struct ts_record_layout *to; /* field f of `to` is field source[f] in b->spool */
+    /* layout to sort in: its field f is field source[f] of the records in b->spool */
+    const struct ts_record_layout *to;
     const uint8_t *source;
     /* number of first bits of a record that decide most comparisons of the sort */
     uint32_t direct_bits;

@@ -13,7 +13,7 @@
 
 struct ts_value_table {
     uint32_t value_bytes;
-    uint32_t n;    /* number of slots in use */
+    uint32_t n;    /* number of slots of the hash table in use */
     uint32_t drop; /* only values whose hash begins with this many zero bits are counted */
     int whole;     /* 1: all values so far are whole numbers */
     double min, max;

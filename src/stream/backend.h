@@ -61,7 +61,8 @@ struct ts_backend_conf {
     uint32_t threads;           /* most threads of the CPU; 0: all */
     int device[TS_MAX_DEVICES]; /* gpu: numbers of the devices; one may be named twice, for tests */
     uint32_t n_devices;
-    uint64_t device_bytes; /* gpu: memory of each device; 0: all free memory less a reserve */
+    /* gpu: bytes of memory to use of each device; 0: all free memory less a reserve */
+    uint64_t device_bytes;
     /* most bytes of host memory that `pin` will page-lock; page tables of devices grow with them */
     uint64_t host_bytes;
     uint64_t spare_bytes; /* host memory that the backend may use as `wish` says; 0: none */
@@ -95,7 +96,7 @@ struct ts_device_times {
     uint64_t kernel_ns;   /* time of MTTKRPs */
     uint64_t solve_ns;    /* time of row updates and Gram matrices */
     uint64_t exchange_ns; /* time of sending rows from device to device */
-    uint64_t exposed_ns;  /* part of exchange_ns in which nothing was computed */
+    uint64_t exposed_ns;  /* the part of exchange_ns in which the device computed nothing */
     uint64_t idle_ns;     /* time without any copy, kernel, solve or exchange */
     /* the part of the mode's predicted cost, 0 to 1, that the device gets in the next pass */
     double share;
@@ -124,8 +125,9 @@ struct ts_spread {
 };
 
 struct ts_backend_times {
-    uint64_t total_ns;  /* time of the whole call */
-    uint64_t row_bytes; /* as in struct ts_exchanged, for ranks on CPU cores */
+    uint64_t total_ns; /* time of the whole call */
+    /* bytes of rows that reached ranks, for all ranks together; for ranks on CPU cores */
+    uint64_t row_bytes;
     enum ts_rows_to rows_to;
     /* number of ranks whose times are in `device` or `cores`; 0: `device` has those of this process
      * alone */
@@ -233,7 +235,8 @@ struct ts_backend {
     int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err);
     void (*unpin)(void *ctx, void *addr);
 
-    /* Copy rows row .. row+n-1 of factor[mode] from and to an array of `n x rank` float64. */
+    /* Copy rows row .. row+n-1 of factor[mode] from (put_rows) or to (get_rows) an array of `n x
+     * rank` float64. */
     int (*put_rows)(void *be, uint32_t mode, uint64_t row, uint64_t n, const double *rows,
                     struct ts_err *err);
     int (*get_rows)(void *be, uint32_t mode, uint64_t row, uint64_t n, double *rows,
@@ -315,8 +318,8 @@ struct ts_backend {
      * read before the first update or, by the first rank, after `collect`. Collective. */
     int (*spread)(void *be, const struct ts_spread *spread, struct ts_err *err);
 
-    /* Returns the bytes of factors that ranks of a machine would share after `spread`; 0: updates
-     * do not allow that. */
+    /* Returns the bytes of factors that ranks of a machine would share after `spread`; 0: the
+     * updates of the modes do not allow sharing. */
     uint64_t (*shares)(const void *be);
 
     /* Sends to the first rank all rows of `modes` (bit m: mode m) that it lacks, if some rank

@@ -34,7 +34,7 @@ struct ts_cells_conf {
     const struct ts_loss *loss;
     double at; /* the parameter of the loss, if it has one */
     uint32_t threads;
-    uint64_t bytes;       /* memory to use, but at least one shard; 0: 64 MiB */
+    uint64_t bytes;       /* bytes of memory to use, but at least those of one shard; 0: 64 MiB */
     struct ts_comm *comm; /* NULL: this process alone */
     const volatile sig_atomic_t *stop;
 };

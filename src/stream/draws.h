@@ -49,7 +49,7 @@ static inline double ts_draw_columns(const struct ts_tensor *t, uint32_t mode)
 /* The drawn cells of a tensor, numbered in the order of their rows in one mode. */
 struct ts_drawn_cells {
     uint32_t mode, bits; /* bits: 2^bits cells are drawn */
-    int all;             /* 1: all cells of the tensor are used */
+    int all;             /* 1: no cells are drawn, because all cells of the tensor are used */
     double weight;       /* number of cells that each drawn cell stands for */
     uint64_t of_row;     /* with `all`: number of cells in each row of `mode` */
     uint64_t key[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];

@@ -147,16 +147,16 @@ struct ts_row_update {
      * the pass fails. */
     int (*ready)(void *ctx, struct ts_err *err);
     void *ctx;
-    /* rank numbers by which the columns of the old rows are multiplied before the update; NULL: all
-     * are 1 */
+    /* a number for each of the `rank` columns, by which the old rows are multiplied before the
+     * update; NULL: all are 1 */
     const double *weight;
     double l1, lower, upper;
     uint32_t rounds;       /* most rounds of coordinate descent or ADMM */
-    const double *inverse; /* simplex: (G + rho I)^-1 */
+    const double *inverse; /* for the update SIMPLEX: the matrix (G + rho I)^-1 */
     double rho;
     double l2; /* l2 and the members below are for `observed` */
     int by_count;
-    double mean; /* subtracted from each value of the tensor */
+    double mean; /* number that is subtracted from each value of the tensor */
     struct ts_hold_out hold_out;
 };
 
@@ -255,7 +255,7 @@ static inline int ts_row_by_backend(enum ts_row_kind kind)
     return (TS_ROWS_BY_BACKEND >> kind & 1) != 0;
 }
 
-/* Whether the update reads the old row. If so, product and factor are two matrices. */
+/* Whether the update reads the old row. If so, product and factor are in two matrices. */
 static inline int ts_row_reads_old(enum ts_row_kind kind)
 {
     return (TS_ROWS_FROM_OLD >> kind & 1) != 0;

@@ -45,8 +45,8 @@ struct ts_weighted {
     int (*take)(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err);
     void *ctx;
     uint32_t rows; /* bit m: `take` gets the rows of the nonzeros in mode m */
-    /* Memory for results of `take`: part_bytes for each partition, or NULL. If ranks divide the
-     * partitions, each of them has all results after the pass. */
+    /* Memory in which `take` stores results: part_bytes for each partition, or NULL. If ranks
+     * divide the partitions, each of them has all results after the pass. */
     void *part;
     uint64_t part_bytes;
     /* For dense tensors: called by one thread when partitions first .. end - 1 are done and no

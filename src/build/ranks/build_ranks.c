@@ -21,7 +21,8 @@ int ts_build_ranks_writes_rows(const struct ts_build *b, uint32_t mode)
 int ts_build_ranks_rows(struct ts_build *b, int rc, struct ts_err *err)
 {
     uint64_t told[2 * TS_MAX_ORDER];
-    /* size and hash are 0 for a mode whose rows another rank has written */
+    /* sizes and hashes are summed over ranks: they are 0 for a mode whose rows another rank has
+     * written */
     for (uint32_t m = 0; m < b->order; m++) {
         told[2 * m] = b->mode[m].rows_bytes;
         told[2 * m + 1] = b->mode[m].rows_hash;

@@ -70,7 +70,7 @@ static void find_piece(const struct ts_ranges *r, const uint64_t *rec, uint64_t 
     int equal = 1;
     if (r->n <= TS_RANGES_FEW && r->words == 1) {
         (void)find_few(r, rec, 1, n, range);
-        return; /* for records of one word, the first word alone decides */
+        return; /* a record of one word has no later words, so its range is certain */
     }
     if (r->n <= TS_RANGES_FEW)
         equal =

@@ -56,8 +56,8 @@ static uint64_t plus(uint64_t a, uint64_t b)
 }
 
 /* Returns an upper bound of the bytes of names and labels on disk. For a table with names, it
- * includes nonzeros that wait for indices, and the names that do not fit in memory, each with a
- * number. Labels count twice if names are sorted. */
+ * includes nonzeros that wait for the indices of their names, and the names that do not fit in
+ * memory, each with a number. Labels count twice if names are sorted. */
 static uint64_t names_high(const struct ts_build *b)
 {
     uint64_t sum = 0, line = 8 * (b->order + UINT64_C(2));

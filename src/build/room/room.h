@@ -31,8 +31,8 @@ struct ts_need {
 };
 
 struct ts_room {
-    const char *what; /* the command in messages: "the build" */
-    const char *name; /* name of the result in messages */
+    const char *what; /* the command as messages name it: "the build" */
+    const char *name; /* name of the result (a tensor or file) in messages */
     /* the setting that names the result; NULL: TS_SET_OUTPUT; "": no setting does */
     const char *place;
     /* directories of the result and of temporary files; NULL: ts_room_look was not called */

@@ -32,8 +32,8 @@ struct run {
     uint64_t done; /* number of records of this run that were returned already */
 
     /* members about the range that is being chosen, as numbers of records in this run */
-    uint64_t end;  /* records before this one are certainly in the range */
-    uint64_t over; /* records from this one on are certainly not in the range */
+    uint64_t end;  /* records before this number are certainly in the range */
+    uint64_t over; /* records from this number on are certainly not in the range */
     uint64_t cut;  /* number of records below the end of the range that is being tried */
     uint64_t may;  /* upper bound, by the samples, of the number of records below a sample */
 };

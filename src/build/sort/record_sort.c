@@ -12,8 +12,9 @@
 
 /* most bits by which records are distributed at once (a digit): 2048 destinations, few enough for
  * the second-level TLB with 4K pages */
-#define MAX_DIGIT   11u
-#define LOCAL_WORDS 65536u /* a range of records of at most 512 KiB is sorted in the cache */
+#define MAX_DIGIT 11u
+/* words of the largest range of records (512 KiB) that is sorted in the cache */
+#define LOCAL_WORDS 65536u
 /* words of the pieces into which the first digit should divide the array */
 #define TARGET_WORDS  6144u
 #define INSERTION_MAX 24u

@@ -25,9 +25,10 @@ struct reorder {
     uint64_t *area[2], area_words;
     /* numbers of records: the most in an area, those now in area[0], those read so far */
     uint64_t room, held, read;
-    int whole_slices;        /* 1: each slice fits in an area */
-    struct ts_extsort *runs; /* sorted runs, if some slice does not fit */
-    void **raw;              /* for each thread, memory for a shard */
+    int whole_slices; /* 1: each slice fits in an area */
+    /* sorted runs of records in a file, if some slice does not fit in an area */
+    struct ts_extsort *runs;
+    void **raw; /* for each thread, memory for a shard */
 };
 
 int ts_reorder_sorted(const struct ts_tensor *t, const uint8_t by[])
@@ -102,7 +103,7 @@ static uint64_t whole_slices(const struct reorder *r)
 }
 
 /* Sorts the complete slices in area[0] and passes their records to fn. last 1: all slices are
- * complete. */
+ * complete, because all nonzeros were read. */
 static int give_slices(struct reorder *r, int last, struct ts_err *err)
 {
     const uint32_t words = r->layout.words;

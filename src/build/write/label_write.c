@@ -52,8 +52,8 @@ static int write_at(struct copy *c, const void *data, size_t bytes, uint64_t at,
                : 0;
 }
 
-/* Computes the hash of the file by reading it again, because its header comes first but is written
- * last. */
+/* Computes the hash of a file of labels by reading it again, because its header comes first but is
+ * written last. */
 static int hash_file(struct copy *c, uint64_t bytes, uint64_t *hash, struct ts_err *err)
 {
     XXH3_state_t *state = XXH3_createState();
@@ -228,7 +228,7 @@ int ts_label_check(const char *from, uint32_t mode, uint64_t dim, int partial, c
 struct ts_label_writer {
     struct copy copy;
     char *path;
-    size_t n; /* bytes in use in copy.buf */
+    size_t n; /* number of bytes in copy.buf that are not written yet */
 };
 
 int ts_label_writer_new(const char *path, uint32_t mode, struct ts_label_writer **ret,

@@ -43,8 +43,8 @@ struct ts_label_writer;
 int ts_label_writer_new(const char *path, uint32_t mode, struct ts_label_writer **ret,
                         struct ts_err *err);
 int ts_label_writer_add(struct ts_label_writer *w, const char *name, size_t n, struct ts_err *err);
-/* Reads label i, counted from 0, which was added before. Sets *n to its bytes, of which at most the
- * first `room` are copied. */
+/* Reads label i, counted from 0, which was added before. Copies its bytes, at most the first
+ * `room`, to ret, and sets *n to their number. */
 int ts_label_writer_get(struct ts_label_writer *w, uint64_t i, char *ret, size_t room, size_t *n,
                         struct ts_err *err);
 int ts_label_writer_finish(struct ts_label_writer *w, uint64_t *n_labels, uint64_t *bytes,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writes modeK.rows, which has the used indices of a mode in chunks. */
+/* Writes modeK.rows, which has the indices of the nonempty slices of a mode, in chunks. */
 #include "build/write/rows_write.h"
 
 #include <stdio.h>
@@ -81,8 +81,8 @@ int ts_rows_write_add(struct ts_rows_writer *w, uint64_t index, struct ts_err *e
     return w->n == TS_ROWS_CHUNK ? write_chunk(w, err) : 0;
 }
 
-/* Computes the hash of the file by reading it again, because its header comes first but is written
- * last. */
+/* Computes the hash of the file of rows by reading it again, because its header comes first but is
+ * written last. */
 static int hash_file(struct ts_rows_writer *w, uint64_t *hash)
 {
     XXH3_state_t *state = XXH3_createState();

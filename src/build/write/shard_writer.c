@@ -47,10 +47,11 @@ struct ts_shard_writer {
 
     struct ts_cell_sum cells; /* checksum over the cells of the shards written so far */
     struct ts_disk_shard *shard;
-    uint64_t n_shards, shard_room; /* number of shards so far; space in `shard` */
-    /* number of shards whose place in the file is known; end of the last of them */
+    /* number of shards so far; number of entries that the table `shard` has space for */
+    uint64_t n_shards, shard_room;
+    /* number of shards whose place in the file is known; the byte at which the last of them ends */
     uint64_t n_placed, file_bytes;
-    uint64_t ahead; /* length to which the file was extended before its shards are written */
+    uint64_t ahead; /* length of the file, to which it was extended before its shards are written */
     int may_extend;
 };
 

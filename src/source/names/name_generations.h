@@ -38,7 +38,8 @@ void ts_name_generations_close(struct ts_name_generations *s);
 int ts_name_generations_save(struct ts_name_generations *s, const struct ts_names_conf *conf,
                              struct ts_name_dictionary *d, struct ts_err *err);
 
-/* To be called after the last generation: merges the names, and passes them to conf->label. */
+/* To be called after the last generation was saved: merges the names, and passes them to
+ * conf->label. */
 int ts_name_generations_end(struct ts_name_generations *s, const struct ts_names_conf *conf,
                             uint32_t mode, struct ts_err *err);
 

@@ -17,8 +17,8 @@ struct ts_name_list {
     const volatile sig_atomic_t *stop;
     struct ts_batch batch;
     uint64_t pieces, at; /* at: number of names of the batch whose indices were returned */
-    size_t have;         /* number of bytes in `text` */
-    size_t whole;        /* number of these bytes that are whole names */
+    size_t have;         /* number of bytes of names in `text` */
+    size_t whole;        /* how many of these bytes belong to names that are complete */
     char read[READ_BYTES], text[TEXT_BYTES];
 };
 

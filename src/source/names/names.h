@@ -56,8 +56,10 @@ static inline uint32_t ts_name_length(uint64_t unknown)
 struct ts_names_conf {
     uint32_t order, entry_bytes; /* entry_bytes: bytes of a value (ts_batch_value_bytes) */
     int named[TS_MAX_ORDER];     /* for each mode, 1: its fields are names */
-    int sorted;                  /* 1: indices in the order of the names; 0: as first seen */
-    int waits;                   /* 1: all nonzeros wait, also where numbers are indices */
+    /* 1: names get indices in their sorted order; 0: in the order in which they are first seen */
+    int sorted;
+    /* 1: all nonzeros wait in the file, also where provisional numbers are indices */
+    int waits;
     int told;       /* 1: all nonzeros wait for indices of another process; `sorted` is ignored */
     uint64_t bytes; /* memory for the dictionaries of all modes */
     const char *tmp;

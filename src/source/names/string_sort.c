@@ -52,7 +52,7 @@ struct ts_string_sort {
     char *buffers;
     uint64_t each;
     int merging;
-    uint64_t next; /* number of the next string, if all are in memory */
+    uint64_t next; /* number of the next string to be returned, if all are in memory */
 };
 
 /* ------------------------------------------------------------------ the order of strings */
@@ -341,7 +341,7 @@ int ts_string_sort_end(struct ts_string_sort *s, struct ts_err *err)
     return 0;
 }
 
-/* Removes the string that was returned last from the heap, and adds the next one of its run. */
+/* Removes the string that was returned last from the heap, and adds the next string of its run. */
 static int advance(struct ts_string_sort *s, struct ts_err *err)
 {
     struct run *r = &s->run[s->heap[0].run];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inflates gzip files: with ISA-L if the build has it, otherwise with zlib. */
+/* Decompresses gzip files: with ISA-L if configure found that library, otherwise with zlib. */
 #include "config.h"
 
 #include "source/packed/gunzip.h"

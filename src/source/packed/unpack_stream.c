@@ -30,7 +30,7 @@ enum step {
     STEP_GO,
     STEP_END, /* one stream of the file has ended; another may follow */
     STEP_BAD,
-    STEP_MEMORY, /* more memory is needed than allowed */
+    STEP_MEMORY, /* decompression needs more memory than allowed */
     STEP_NONE,   /* the machine has no memory left */
 };
 
@@ -62,7 +62,8 @@ struct stream {
 
 struct engine {
     const char *name, *remedy;
-    int (*start)(struct stream *s); /* called for each stream; -1: out of memory */
+    /* called at the start of each stream in the file; -1: out of memory */
+    int (*start)(struct stream *s);
     enum step (*step)(struct stream *s);
     void (*stop)(struct stream *s);
 };
@@ -72,7 +73,8 @@ struct engine {
 #ifdef HAVE_ZSTD
 static int zstd_start(struct stream *s)
 {
-    /* log2 of the largest window; decompression needs little more memory than the window */
+    /* log2 of the largest window that the allowed memory has space for; decompression needs little
+     * more memory than the window */
     int log = 20;
     if (!s->made)
         s->state.zstd = ZSTD_createDStream();

@@ -25,10 +25,10 @@ struct ts_power_law {
     uint64_t n;
 };
 
-/* Prepares a law with exponent a > 0 and n ranks, n in 1..2^40. */
+/* Prepares a power law with exponent a > 0 and n ranks, n in 1..2^40. */
 void ts_power_law_init(struct ts_power_law *p, double a, uint64_t n);
 
-/* Returns the rank of one x in [0, 1), by pow() or exp(). */
+/* Returns the rank that belongs to one x in [0, 1), by pow() or exp(). */
 uint64_t ts_power_law_rank(const struct ts_power_law *p, double x);
 
 /* Sets rank[i] = ts_power_law_rank(p, x[i]) for count <= TS_POWER_LAW_PIECE numbers. */

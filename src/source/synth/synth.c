@@ -190,7 +190,7 @@ static double draw_normal(uint64_t state)
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
-/* Returns the value of rating i, and sets its indices. */
+/* Returns the value of rating number i, and sets its indices. */
 static double rating(const struct ts_synth *s, uint64_t i, uint64_t key, uint64_t state,
                      uint64_t *index)
 {

@@ -15,7 +15,8 @@
 #include "source/text/csv_field.h"
 #include "source/text/table_text.h"
 
-/* bytes of text that decide whether a column has numbers, names or times */
+/* bytes of text at the start of the input that decide whether a column has numbers, names or
+ * times */
 #define TS_TABLE_SAMPLE ((size_t)64 << 10)
 
 /* The role of a column: the number of a mode, or one of these constants. */

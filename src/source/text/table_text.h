@@ -110,7 +110,7 @@ enum ts_table_fact {
 #define TS_TABLE_EXAMPLE 24
 struct ts_table_facts {
     uint64_t n[TS_TABLE_FACTS];
-    /* for each kind, an example: the field that is first in byte order; "" for TS_TABLE_DIGITS */
+    /* for each kind, an example: of its fields, the first in byte order; "" for TS_TABLE_DIGITS */
     char example[TS_TABLE_FACTS][TS_TABLE_EXAMPLE];
 };
 const struct ts_table_facts *ts_table_mode_facts(const struct ts_table *t, uint32_t mode);

@@ -37,7 +37,8 @@ struct ts_text_kind {
     enum ts_text_kind_number number; /* number of its row in TS_TEXT_KINDS */
     const char *name;                /* name of the kind in messages: "a ... file" */
 
-    /* File name endings of this kind, up to NULL. The default name of a result leaves them out. */
+    /* Endings of file names of this kind, up to NULL. The default name of a tensor is the file name
+     * without them. */
     const char *ending[4];
 
     /* For tests: a file of this kind with the nonzeros (0, 0) = 1 and (1, 2) = 2.5 of a matrix, and

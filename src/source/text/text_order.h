@@ -14,7 +14,7 @@
 struct ts_text_line {
     const char *name; /* name of the file */
     uint64_t number;
-    const char *at, *end; /* the line, and the end of the text */
+    const char *at, *end; /* start of the line; end of the text */
 };
 
 /* Checks that a tensor may have the order that a line gives. */

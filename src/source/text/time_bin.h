@@ -40,8 +40,8 @@ int ts_time_bin_by_days(const struct ts_time_bin *b);
  * TS_TIME_AMBIGUOUS. */
 int ts_time_bin_of(const struct ts_time_bin *b, const char *text, size_t n, uint64_t *ret);
 
-/* Writes the start of a bin in ISO 8601: "2024-05-27", "2024-05-27T13:00", "2024-05". Returns the
- * length. */
+/* Writes the label of a bin, which is its start in ISO 8601: "2024-05-27", "2024-05-27T13:00",
+ * "2024-05". Returns the length. */
 size_t ts_time_bin_label(const struct ts_time_bin *b, uint64_t bin, char ret[TS_TIME_LABEL]);
 
 #endif

@@ -70,12 +70,12 @@ int ts_tns_value(const char *word, const char *end, double *ret, struct ts_err *
 int ts_tns_add(const struct ts_tns_rules *r, const uint64_t *index, double value,
                struct ts_batch *b, struct ts_err *err);
 
-/* Parses an `sptensor` header (Tensor Toolbox, pyttb, GenTen): the word, order, sizes and number
- * of nonzeros, each on its line. GenTen's second word, indices-start-at-zero or -one, becomes
- * rules->base. A header of a dense tensor is refused by name. Returns 1 and sets order, sizes,
- * nnz, and the bytes and lines of the header. Returns 0 if the text does not begin with the
- * word; then `bytes` is the length of a byte order mark, which some editors write before UTF-8.
- * Returns a failure if the header is wrong. */
+/* Parses an `sptensor` header (Tensor Toolbox, pyttb, GenTen): that word, the order, the sizes and
+ * the number of nonzeros, each on its line. GenTen's second word, indices-start-at-zero or -one,
+ * becomes rules->base. The message for the header of a dense tensor says that it is one. Returns 1
+ * and sets order, sizes, nnz, and the bytes and lines of the header. Returns 0 if the text does not
+ * begin with the word; then `bytes` is the length of a byte order mark, which some editors write
+ * before UTF-8. Returns a failure if the header is wrong. */
 struct ts_tns_header {
     uint32_t order;
     int sized; /* 1: the file states sizes and the number of nonzeros */

@@ -99,8 +99,8 @@ struct ts_shard_view {
 };
 
 struct ts_feed_stats {
-    uint64_t bytes_read; /* from disk, since the last call of ts_feed_stats */
-    uint64_t wait_ns;    /* time that callers of ts_feed_next were blocked, summed */
+    uint64_t bytes_read; /* bytes read from disk since the last call of ts_feed_stats */
+    uint64_t wait_ns;    /* sum of the times that callers of ts_feed_next were blocked */
     /* bytes of the shards that stay in memory; bytes of a slot; number of slots */
     uint64_t resident_bytes, slot_bytes, n_slots;
     /* whether O_DIRECT is in use; whether io_uring is; whether files and buffers are registered
@@ -115,7 +115,8 @@ struct ts_feed_stats {
 struct ts_slabs *ts_feed_slabs(struct ts_feed *feed);
 
 int ts_feed_new(const struct ts_feed_conf *conf, struct ts_feed **ret, struct ts_err *err);
-void ts_feed_free(struct ts_feed *feed); /* feed may be NULL; all views must be back */
+/* feed may be NULL; all shards that were lent must be given back before */
+void ts_feed_free(struct ts_feed *feed);
 
 /* Lends the next shard of `mode` to a consumer. Returns 1 and sets *ret, or 0 when the consumer
  * gets no more shards in this pass. After all shards were lent, the feed reads the next mode.

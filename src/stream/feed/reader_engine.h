@@ -15,7 +15,8 @@
 #include "stream/feed/reader.h"
 
 #define TS_READ_BYTES (1u << 20) /* most bytes of one read */
-/* smallest block of a disk: an O_DIRECT read has at least these bytes, except at the file's end */
+/* smallest block of a disk in bytes: an O_DIRECT read returns at least as many, except at the end
+ * of the file */
 #define TS_DIRECT_BYTES 512u
 
 struct ts_reader_files {

@@ -164,7 +164,8 @@ static void complete(struct ts_reader_uring *u, struct flight *f, int res)
         return;
     }
     if (res > 0 && (uint64_t)res < f->bytes && (!f->direct || res % (int)TS_DIRECT_BYTES == 0)) {
-        f->at += (uint64_t)res; /* a short read, which happens near the end of cached data */
+        /* fewer bytes were read than asked for, which happens near the end of cached data */
+        f->at += (uint64_t)res;
         f->bytes -= (uint64_t)res;
         ask_read(u, f);
         return;

@@ -64,7 +64,7 @@ static int left(const unsigned char *const *keep, uint32_t mode, uint64_t shard)
 
 /* Sums over the shards of the modes that the feed lends. */
 struct sums {
-    uint64_t total;   /* bytes in memory of all shards that no device keeps */
+    uint64_t total;   /* bytes that all shards which no device keeps take in memory */
     uint64_t largest; /* bytes that the largest shard takes in memory */
     uint64_t n;
     int passing; /* 1: some shards only pass through slots, because a device keeps them */

@@ -172,8 +172,8 @@ static struct slot *free_slot(struct ts_slabs *b)
     return NULL;
 }
 
-/* Gives the next job to the reader, which is at most one pass ahead of `want`. Returns 1, or 0 if
- * there is none now. */
+/* Gives the next job to the reader, which reads at most one pass ahead of the next slab to be lent
+ * (`want`). Returns 1, or 0 if there is none now. */
 static int read_next(void *ctx, struct ts_read_job *ret)
 {
     struct ts_slabs *b = ctx;

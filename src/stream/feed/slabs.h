@@ -36,8 +36,8 @@ struct ts_slabs_conf {
     uint32_t hold; /* most slabs that are lent at the same time, the newest included; 0: 1 */
     /* For each slab, not 0 if a device keeps it. The array is copied. NULL: devices keep none. */
     const unsigned char *keep;
-    /* Page-locks (or unlocks) memory for devices; or NULL. An array in memory is not
-     * page-locked. */
+    /* Page-locks (or unlocks) memory, so that devices can read it; or NULL. Memory of an array that
+     * was given in memory is not page-locked. */
     int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err);
     void (*unpin)(void *ctx, void *addr);
     void *pin_ctx;
