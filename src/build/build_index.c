@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fills in the header of the index and writes the file with its checksum. */
+/* Fills in the header of the index (the file that describes the tensor), and writes the file with
+ * its checksum. */
 #include "build/build_index.h"
 
 #include <stdlib.h>

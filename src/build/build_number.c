@@ -229,14 +229,15 @@ static int drop_full_rows(struct ts_build *b, uint32_t m)
 /* records converted at a time, so that the columns of their fields stay in the cache */
 #define PIECE 512u
 
-/* Returns the code of a value as it was read, with the bits of its weight if it has one. */
+/* Returns the code that replaces a value in the records, from the bits with which it was read. The
+ * bits of a weight stay. */
 static uint64_t code_of(const struct ts_build *b, uint64_t bits)
 {
     return b->o->weights ? ts_value_code_of(b->code, bits >> 32) << 32 | (uint32_t)bits
                          : ts_value_code_of(b->code, bits);
 }
 
-/* Returns the bits of a value as it was read, from its code. */
+/* Returns the bits with which a value was read, from the code that replaces it. */
 static uint64_t bits_of_code(const struct ts_build *b, uint64_t code)
 {
     const uint64_t value = b->o->weights ? code >> 32 : code;

@@ -47,7 +47,7 @@ struct ts_loss {
     const char *values;      /* description of the values that the loss is for */
     int (*allows)(double x); /* whether the loss is defined for the value x */
     double lower;            /* smallest allowed entry of a factor */
-    int zeros;               /* 1: `allows` accepts 0, so unlisted cells may count as 0 */
+    int zeros;               /* 1: `allows` accepts 0, so cells without a nonzero may count as 0 */
     /* 1: f(x, m) - f(0, m) is linear in x, so it may be summed over the nonzeros of one cell */
     int sums;
     /* derivative by m of f(0, m) near m = 0, where m is for most cells without a nonzero; or 0 */

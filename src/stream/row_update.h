@@ -200,9 +200,9 @@ struct ts_multiply_sums {
     double held_n, held_loss, held_model, held_squares;
 };
 
-/* The update of DESCEND. The gradient of a row a is l2 a plus a sum of the slopes g(x, m) of the
- * loss (loss.h), where x is the value of a cell, m that of the model, and p the elementwise product
- * of the other factors' rows at the cell:
+/* The update of DESCEND. The gradient of a row a is l2 a plus a sum of slopes g(x, m) of the loss
+ * (loss.h). x is the value of a cell and m that of the model there. p is the elementwise product of
+ * the other factors' rows at the cell. The sum is:
  *   observed: the sum of g(x, m) p over the row's nonzeros, because other cells are unknown;
  *   otherwise: the sum of (g(x, m) - g(0, m)) p over them, plus that of g(0, m) p over all cells of
  *   the row, nonzeros or not.

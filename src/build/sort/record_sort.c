@@ -45,7 +45,8 @@ struct piece {
     int in;
 };
 
-/* A digit of a record: `width` bits of one word, at most MAX_DIGIT. */
+/* A digit: the `width` bits of a record, in one word and at most MAX_DIGIT, by which records are
+ * distributed at once. */
 struct digit {
     uint32_t word, shift, mask, width;
 };
@@ -295,7 +296,7 @@ struct work {
     struct piece open[64], *list; /* open: pieces that all threads distribute; list: smaller ones */
     uint64_t n_open, n_list;
     uint64_t large;
-    uint64_t *count, *end; /* tables for split_parallel */
+    uint64_t *count, *end; /* tables of counts and of ends of pieces, for split_parallel */
 };
 #define LIST_ROOM (UINT64_C(64) << MAX_DIGIT)
 

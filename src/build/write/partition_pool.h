@@ -42,10 +42,9 @@ void ts_partition_pool_free(struct ts_partition_pool *pool);
 /* Returns a partition with space for n_words words, or NULL. Its contents, except `room`, are
  * undefined. */
 struct ts_packed_partition *ts_partition_pool_get(struct ts_partition_pool *pool, uint32_t n_words);
-void ts_partition_pool_put(struct ts_partition_pool *pool,
-                           /* Puts a partition back into the pool, or frees it if `pool` is NULL.
-                            * Does nothing if p->room is 0. */
-                           struct ts_packed_partition *p);
+/* Puts a partition back into the pool, or frees it if `pool` is NULL. Does nothing if p->room is 0,
+ * because its memory then belongs to no pool. */
+void ts_partition_pool_put(struct ts_partition_pool *pool, struct ts_packed_partition *p);
 
 /* frees the memory of the partitions that are not in use */
 void ts_partition_pool_trim(struct ts_partition_pool *pool);

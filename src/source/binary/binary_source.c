@@ -347,8 +347,7 @@ const uint64_t *ts_binary_source_dims(const struct ts_binary_source *s)
 
 /* ------------------------------------------------------------------ taking pieces of files */
 
-/* For a file that is read in order: adds the bytes read since the last call to the progress
- * count. */
+/* For a file that is read in order: adds the bytes read since the last call to the progress. */
 static void count_stream(struct ts_binary_source *s, struct file *f)
 {
     const uint64_t at = ts_byte_input_position(f->in);

@@ -408,7 +408,7 @@ int ts_names_check(const struct ts_names *g, struct ts_err *err)
 
 /* ------------------------------------------------------------------ the end of the input */
 
-/* Gives indices to the names of a mode if all names fit in memory, as one generation. */
+/* Gives indices to the names of a mode if all of them fit in memory, so that no name is on disk. */
 static int end_single(struct ts_names *g, uint32_t m, struct ts_err *err)
 {
     struct mode *mode = &g->mode[m];

@@ -41,7 +41,7 @@ struct ts_synth {
     double power[TS_MAX_ORDER]; /* exponent of the power law of each mode; 0: uniform */
     /* values are whole numbers in this range, drawn uniformly; both 0: real numbers in (0, 1] */
     uint64_t value_first, value_last;
-    uint32_t planted; /* rank of the planted model; 0: none */
+    uint32_t planted; /* number of blocks (components) of the planted model; 0: there is none */
     int ratings;      /* 1: the nonzeros are ratings: values of some cells of a dense model */
     double noise;
     uint32_t value_bytes;

@@ -71,9 +71,8 @@ enum ts_table_field { TS_TABLE_NUMBER, TS_TABLE_NAME, TS_TABLE_TIME };
 enum ts_table_field ts_table_mode_field(const struct ts_table *t, uint32_t mode);
 /* Returns the name of a mode; NULL: it has none. */
 const char *ts_table_mode_name(const struct ts_table *t, uint32_t mode);
-int ts_table_doubtful(
-    /* Returns whether the first line, which is read as data, looks like a header. */
-    const struct ts_table *t);
+/* Returns whether the first line, which is read as data, looks like a header. */
+int ts_table_doubtful(const struct ts_table *t);
 char ts_table_separator(const struct ts_table *t);
 const char *ts_table_value_name(const struct ts_table *t);
 const struct ts_time_bin *ts_table_mode_bin(const struct ts_table *t, uint32_t mode);

@@ -70,7 +70,7 @@ struct ts_feed_conf {
     uint32_t most_slots;
     /* the only mode whose shards are lent, over and over; -1: all modes in turn */
     int only_mode;
-    struct ts_feed_deal deal; /* copied */
+    struct ts_feed_deal deal; /* which consumer gets which shards; its arrays are copied */
     uint32_t checkers;        /* threads that check shards after reading; 0: ts_feed_next checks */
     unsigned avoid;           /* ways to read that are not used (ts_reader_avoid); 0: none */
     /* NULL, or not 0 when the user wants to stop; calls then fail with TS_ESTOP */
