@@ -37,8 +37,8 @@ struct core {
     uint8_t level[TS_MAX_ORDER];
     /* for each level, a place in this order of modes: the row of the last nonzero that was added */
     uint64_t at[TS_MAX_ORDER];
-    /* for each level l, rank^(order - l) numbers: the sum over the current group of nonzeros, which
-     * agree in all modes before level l */
+    /* for each level l, rank^(order - l) numbers: a part of the core, summed over the current group
+     * of nonzeros. These nonzeros agree in all modes before level l */
     double *sum[TS_MAX_ORDER + 1];
     size_t size[TS_MAX_ORDER + 1];
     size_t sum_bytes;

@@ -20,7 +20,7 @@
  * are nonzeros in the order of the array; unknown cells (NaN) are refused.
  *
  *   owner    the caller owns tensor and model
- *   threads  one calls; sums of slices are shared among conf->threads
+ *   threads  one thread calls; sums of slices are shared among conf->threads
  *   errors   0 or a negative ts_code: that of a failed read, TS_EARG if shapes differ or a cell is
  *            NaN, TS_ELIMIT if the core is too large or memory too small
  *   memory   a float64 copy of the factors, and two cores

@@ -21,8 +21,8 @@
 #define CHUNK_BYTES (UINT64_C(1) << 20)
 /* largest rounding error of one operation, relative to its result */
 #define ROUNDING (DBL_EPSILON / 2)
-/* |X - M|^2 below -CONTRADICTION times its expected error is impossible, even if all roundings had
- * the same sign */
+/* With M the model: |X - M|^2 below -CONTRADICTION times its expected error is impossible, even if
+ * all roundings had the same sign. */
 #define CONTRADICTION 16384.0
 /* most terms of an entry of the MTTKRP that are added one by one; longer sums are sums of partial
  * sums of this length */
@@ -63,7 +63,7 @@ static struct twice multiply(struct twice a, struct twice b)
     return two_sum(p.hi, p.lo + (a.hi * b.lo + a.lo * b.hi));
 }
 
-/* ---- the sums ---- */
+/* ---- Gram matrices and other sums over the model's rows ---- */
 
 struct sums {
     const struct ts_exact_fit_conf *conf;
@@ -78,7 +78,8 @@ struct sums {
     size_t own_bytes;
     /* rank x rank, upper triangles: Gram matrix of the mode that is being read */
     double *gram_hi, *gram_lo;
-    /* rank x rank, upper triangles: product, by entry, of the matrices of modes read so far */
+    /* rank x rank, upper triangles: elementwise product of the Gram matrices of the modes read so
+     * far */
     double *all_hi, *all_lo;
     /* rank: largest magnitude in each column of the mode that is being read */
     double *largest;
@@ -101,9 +102,9 @@ static uint64_t chunk_rows(uint32_t rank)
     "-Wpass-failed" /* with sanitizers, the loops marked below are not vectorized */
 #endif
 
-/* s(j) + c(j) += a * b(j), with a = ah + al and b = bh + bl. These halves are so short that their
- * products are exact (Dekker, Numer. Math. 18, 1971). Any processor has vector code for this, but
- * not for fma(). */
+/* For each j below n, adds a * b(j) to the sum s(j) + c(j), of which c(j) has the rounding errors.
+ * a = ah + al and b = bh + bl, and these halves are so short that their products are exact (Dekker,
+ * Numer. Math. 18, 1971). Any processor has vector code for this, but not for fma(). */
 static void add_products(uint32_t n, double a, double ah, double al, const double *restrict b,
                          const double *restrict bh, const double *restrict bl, double *restrict s,
                          double *restrict c)
@@ -548,7 +549,7 @@ static int compute(struct sums *s, struct ts_exact_fit *ret, struct ts_err *err)
         s->weight[r] = ldexp(s->weight[r], (int)s->shift[r]);
     ts_feed_rewind(c->feed);
     rc = c->backend->pass(&(struct ts_request){ .be = c->be }, 1, s->mode, c->feed, &times, err);
-    /* also sends the rows of the MTTKRP to all ranks (processes) */
+    /* `gram` also sends the rows of the MTTKRP to all ranks (processes) */
     if (rc == 0 && ts_comm_many(c->comm))
         rc = c->backend->gram(c->be, s->mode, s->gram_hi, err);
     if (rc == 0)

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* exact_fit.h - computes the fit of any model of a tensor, as exactly as float64 products allow.
  *
- * With P the MTTKRP of one mode n by the model's factors A_m and weights lambda,
+ * With X the tensor, M the model, and P the MTTKRP of one mode n by the model's factors A_m and
+ * weights lambda,
  *     fit = 1 - |X - M| / |X|,   |X - M|^2 = |X|^2 + |M|^2 - 2 <X, M>,
  *     |M|^2 = lambda' (elementwise product of all A_m' A_m) lambda,
  *     <X, M> = sum over r of  lambda_r  sum over i of  A_n(i, r) P(i, r).
- * Only P and |X| (from the header) are sums in plain float64. Everything else is computed in twice
- * that precision, by products and sums that keep their rounding errors (Ogita, Rump and Oishi, SIAM
- * J. Sci. Comput. 26, 2005). The reason: components may be many times larger than the model and
- * cancel. Then |M|^2 is a small difference of large numbers, which grow with the square of the
- * components' size.
+ * Only P and |X| (from the tensor's header) are sums in plain float64. Everything else is computed
+ * in twice that precision, by products and sums that keep their rounding errors (Ogita, Rump and
+ * Oishi, SIAM J. Sci. Comput. 26, 2005). The reason: components may be many times larger than the
+ * model and cancel. Then |M|^2 is a small difference of large numbers, which grow with the square
+ * of the components' size.
  *
  * The rounding error that remains is estimated from the sizes of the terms: component r adds at
  * most |X| |lambda_r| (product of its column norms) to the terms of <X, M>. The signs of n
@@ -22,7 +23,7 @@
  * row count as zeros.
  *
  *   owner    the caller owns all; the backend's factors are of no use afterwards
- *   threads  one calls; the backend uses its own, Gram matrices are shared among conf->threads
+ *   threads  one thread calls; the backend uses its own, conf->threads threads share Gram matrices
  *   errors   0 or a negative ts_code: that of a failed read, TS_EARG if shapes differ, TS_ELIMIT if
  *            numbers leave the range of float64
  *   bits     results do not depend on threads, ranks, memory or order of delivery

@@ -4,7 +4,7 @@
  *
  *   owner    the caller
  *   units    n at most TS_BLOCK_NNZ
- *   threads  any
+ *   threads  any thread
  *   errors   none
  *   bits     the same on all x86-64 processors: vectors of four float64, without fused
  *            multiply-adds

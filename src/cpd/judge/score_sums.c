@@ -35,8 +35,8 @@ static void add_cell(struct ts_score_sums *to, double value, double model, doubl
     to->magnitudes += weight * fabs(r);
 }
 
-/* Adds a block whose cells have no weights. TS_SCORE_LANES independent sums let additions
- * overlap. */
+/* Adds the sums of a block whose cells have no weights. TS_SCORE_LANES independent sums let
+ * additions overlap. */
 static void add_block(struct ts_score_sums *to, const struct ts_cells *c)
 {
     struct ts_score_sums sums;
@@ -44,7 +44,8 @@ static void add_block(struct ts_score_sums *to, const struct ts_cells *c)
     ts_score_add(to, &sums);
 }
 
-/* Adds a block whose cells have weights. With weights of 1 the bits are those of add_block. */
+/* Adds the sums of a block whose cells have weights. With weights of 1 the bits are those of
+ * add_block. */
 static void add_weighted(struct ts_score_sums *to, const struct ts_cells *c)
 {
     struct ts_score_sums lane[TS_SCORE_LANES] = { { 0 } };
@@ -99,7 +100,8 @@ static void end_slice(const struct ts_scoring *s, struct ts_score_worker *w,
     memset(&w->slice, 0, sizeof w->slice);
 }
 
-/* Adds the cells from .. end - 1 of a block. All are in one slice. */
+/* Adds the cells from .. end - 1 of a block, which are all in one slice, to the sums of this
+ * slice. */
 static void add_run(struct ts_score_sums *to, const struct ts_cells *c, uint32_t from, uint32_t end)
 {
     const struct ts_cells run = { .n = end - from,

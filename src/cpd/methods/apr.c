@@ -6,16 +6,16 @@
  * (without log x!, which does not depend on the model). The method is algorithm 3 of Chi and Kolda,
  * "On tensors, sparsity, and nonnegative factorizations" (SIAM Journal on Matrix Analysis and
  * Applications 33, 2012). Columns of all factors have the sum 1, and weights are separate. For mode
- * n, let K be the Khatri-Rao product of the other factors, and B = A_n diag(weights). Each of
- * `inner` rounds is
+ * n, let K be the Khatri-Rao product of the other factors, and B = A_n diag(weights). There are
+ * `inner` rounds (a setting), and each is
  *     phi := (X / max(B K', 1e-10)) K,    B := B .* phi.
  * Then the weights are the column sums of B. If an entry is zero (below 1e-10 of its column) and
  * its phi was above 1 in the last round, 0.01 is added to it when the mode comes again:
  * multiplication alone would keep it at 0.
  *
- * The violation of the Karush-Kuhn-Tucker conditions is the largest |min(b, 1 - phi)| in the first
- * round of any mode of the sweep. It is 0 at a local optimum. The run has converged when it is less
- * than the tolerance.
+ * The violation of the Karush-Kuhn-Tucker conditions is the largest |min(b, 1 - phi)|, over the
+ * entries b of B, in the first round of any mode of the sweep. It is 0 at a local optimum. The run
+ * has converged when it is less than the tolerance.
  *
  * Held-out nonzeros are fitted as zeros. The run reports their mean negative log-likelihood, m - x
  * log m.

@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-/* The rounding error of sums in float64, relative to their terms. If C and S (deviance.h) differ by
- * less, they count as equal. */
+/* The rounding error of sums in float64, relative to their terms. The sums C and S (deviance.h)
+ * count as equal if they differ by less. */
 #define TS_DEVIANCE_ROUNDING 1e-13
 
 static double value(const struct ts_loss *loss, double x, double m, double at)
@@ -53,9 +53,9 @@ double ts_deviance_constant(const struct ts_loss *loss, double at, double cells,
 }
 
 /* Returns the expected rounding error of C - S. If a value x is about 1, terms of its cell cancel,
- * like 1 and log x, or x and x log x. The smaller of the number of cells and the sum of x counts,
- * so that the unit of x does not matter. Sums of APART losses are relative to a model of 1. Sums of
- * ANY losses have nothing subtracted. */
+ * like 1 and log x, or x and x log x. Their size is the smaller of the number of cells and the sum
+ * of x, so that the unit of x does not matter. If in_x of the loss is APART, sums are relative to a
+ * model of 1. If it is ANY, nothing is subtracted from the sums. */
 static double rounding(const struct ts_loss *loss, const struct ts_cell_losses *kept,
                        double of_constant)
 {

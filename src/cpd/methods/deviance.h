@@ -9,7 +9,7 @@
  * value nor linear plus a term of the value alone, C is the sum for a model of zeros. S is the sum
  * for the saturated model, which is the best one at each cell.
  *
- *   threads  pure
+ *   threads  any thread; pure functions
  *   units    all float64
  *   errors   none
  */
@@ -19,8 +19,8 @@
 #include "stream/loss.h"
 #include "stream/weighted.h"
 
-/* Returns S for the cells of `kept`. F is never below it, except for rounding or, if cells are
- * sampled, for the estimate. */
+/* Returns S for the cells of `kept`. F is never below it, except by rounding or, if unlisted cells
+ * are sampled, by the error of the estimate. */
 double ts_deviance_least(const struct ts_loss *loss, const struct ts_cell_losses *kept);
 
 /* Computes C for `cells` cells. `kept` has the sums of the listed cells; the other cells have the

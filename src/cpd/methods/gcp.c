@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Computes models by other losses (generalized CP, stream/loss.h), by gradient descent.
+/* Computes models by losses other than least squares (generalized CP, stream/loss.h), by gradient
+ * descent.
  *
  * The objective F is the sum of the loss f(x, m) over all cells, where unlisted cells have the
  * value 0, plus 1/2 l2 times the sum of squares of each factor. With `observed`, F sums over the
@@ -350,8 +351,9 @@ int ts_gcp_request(struct ts_solver *a, const struct ts_descent *descent, struct
     return 0;
 }
 
-/* Sets the sum of the least losses to that of cells, if they hold several nonzeros that count as
- * their sum. It is computed once; each rank reads the whole tensor. */
+/* If a cell may hold several nonzeros, the loss is that of their sum. Then this sets the sum of the
+ * least losses to that of whole cells. It is computed once, and each rank (process) reads the whole
+ * tensor for it. */
 static int sum_least(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gcp.h - checks models by other losses (gcp.c) before a run starts.
+/* gcp.h - checks models by losses other than least squares (gcp.c) before a run starts.
  *
- *   threads  any
+ *   threads  any thread
  *   errors   none
  */
 #ifndef TS_CPD_GCP_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Computes models by other losses (gcp.c), by steps of Adam.
+/* Computes models by losses other than least squares (gcp.c), by steps of Adam.
  *
  * A sweep takes the modes one after another. One pass computes the gradient of the mode's factor at
  * the newest factors of the other modes. It is exact for the nonzeros. For unlisted cells it comes
@@ -7,7 +7,7 @@
  * makes a step, whose rate is relative to the root mean square of the factor's entries. The moments
  * of Adam are two matrices of the factor's size for each mode, in host memory, and are part of a
  * state. The pass after the last mode samples the same columns of unlisted cells in all sweeps. If
- * F is higher than in the sweep before, the rate is halved.
+ * the objective F (gcp.c) is higher than in the sweep before, the rate is halved.
  */
 #include "cpd/methods/gcp_struct.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gcp_struct.h - defines struct ts_gcp, the data shared by the methods that descend by a loss,
- * gcp_adam.c and lbfgsb.c. It is the first member of the struct that `own` points to.
+/* gcp_struct.h - defines struct ts_gcp, the data shared by the methods that descend by the gradient
+ * of a loss, gcp_adam.c and lbfgsb.c. It is the first member of the struct with a method's own data
+ * (`own` of struct ts_solver).
  *
- *   owner    the run (method.h); moments are allocated from `make` until `end`
- *   threads  one calls
+ *   owner    the run (method.h); ts_gcp_make allocates moments, ts_gcp_end frees them
+ *   threads  one thread calls
  *   errors   0 or a negative ts_code
  */
 #ifndef TS_CPD_GCP_STRUCT_H
@@ -24,7 +25,7 @@ struct ts_gcp {
     /* rate: step length of Adam, or of lbfgsb.c; before: the objective of the previous sweep, NaN
      * if there was none */
     double rate, before;
-    struct ts_cell_losses kept, held;
+    struct ts_cell_losses kept, held; /* losses at fitted and at held-out cells */
     double least;       /* the sum of the least losses of cells that hold several nonzeros */
     int has_least;      /* 1: `least` was computed */
     double zeros;       /* estimated sum of f(0, m) over all cells */
@@ -57,7 +58,8 @@ struct ts_descent ts_gcp_descent(const struct ts_solver *a, uint32_t mode);
 double ts_gcp_size(const struct ts_solver *a, uint32_t mode);
 
 /* Fills the request for the pass over a->product. If a->at is TS_SOLVER_AGAIN, the pass sums the
- * loss, and samples unlisted cells as `descent` says. Otherwise it computes `descent`. */
+ * loss, and samples unlisted cells as `descent` says. Otherwise it computes a gradient or makes a
+ * step, as `descent` says. */
 int ts_gcp_request(struct ts_solver *a, const struct ts_descent *descent, struct ts_request *ret,
                    struct ts_err *err);
 

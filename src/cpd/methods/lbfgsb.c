@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Models by other losses, by L-BFGS-B: a limited-memory quasi-Newton method with bounds, which
- * changes all factors at once.
+/* Models by losses other than least squares, by L-BFGS-B: a limited-memory quasi-Newton method with
+ * bounds, which changes all factors at once.
  *
  * The objective F is that of gcp.c. Unlisted cells are represented by the same sample in every
  * sweep (stream/row_update.h, n_cells), so F is one function, whose gradient is exact. A sweep
@@ -9,7 +9,7 @@
  * direction given by the last PAIRS steps and changes of the gradient (the two loops of Nocedal
  * 1980 over free entries). Entries that leave the bounds are set to the bound (Bertsekas 1982). A
  * pass after the last mode sums F. If F has not fallen enough (Armijo), the step is shortened and
- * the pass repeated. If no step helps, the pairs are dropped once, and then the run ends.
+ * the pass repeated. If no step helps, the PAIRS steps are dropped once, and then the run ends.
  *
  * The moments of each factor are: the gradient, the point at which the sweep started, PAIRS steps
  * and PAIRS changes of the gradient. The newest change is minus the old gradient until the next
@@ -27,7 +27,7 @@
 #include "cpd/methods/gcp_struct.h"
 
 #define PAIRS     5u
-#define GRADIENT  0u /* the moments are numbered: the gradient */
+#define GRADIENT  0u /* numbers of moments (matrices of a factor's size): the gradient */
 #define POINT     1u
 #define STEP      2u           /* number of the first of PAIRS moments: steps */
 #define CHANGE    (2u + PAIRS) /* number of the first of PAIRS moments: changes of the gradient */

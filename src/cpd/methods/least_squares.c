@@ -9,15 +9,15 @@
 #include "cpd/rows/row_maker.h"
 #include "cpd/rows/symm.h"
 
-/* after a sweep with float64 sums, float32 sums are used again only if their estimated error is
- * this many times below the limit */
+/* after a sweep with float64 sums, float32 sums are used again only if the error that they cause is
+ * this many times below the allowed error of the fit */
 #define CALM 2.0
 
 /* ---- before the pass ---- */
 
-/* Sets a->w to pinv(a->v). It is computed for columns scaled to norm 1: lengths of columns must not
- * decide which of them count as dependent. Called before the pass, or as a->update.ready during
- * it. */
+/* Sets a->w to the pseudo-inverse of a->v, the product of Gram matrices. It is computed for columns
+ * scaled to norm 1: lengths of columns must not decide which of them count as dependent. Called
+ * before the pass, or as a->update.ready during it. */
 static int invert(void *ctx, struct ts_err *err)
 {
     struct ts_solver *a = ctx;
@@ -35,7 +35,8 @@ static int invert(void *ctx, struct ts_err *err)
 }
 
 /* Prepares ADMM for simplex rows, with twice the rounds of coordinate descent, and sets a->w to (v
- * + rho I)^-1. The condition number of v + rho I is below rank + 1. */
+ * + rho I)^-1, v being the product of Gram matrices. The condition number of v + rho I is below
+ * rank + 1. */
 static int prepare_simplex(struct ts_solver *a, struct ts_row_update *ret, struct ts_err *err)
 {
     double sum = 0;
@@ -197,9 +198,9 @@ int ts_solver_norm(struct ts_solver *a, struct ts_err *err)
 
 /* ---- the fit ---- */
 
-/* Begins the last mode's MTTKRP once more, in float64. With least squares, the mode's rows are
- * solved again from the same operands. An update that reads the old rows would make a further step,
- * so with such updates the factor stays as it is. */
+/* Begins the last mode's MTTKRP once more, in float64, for the fit. With least squares, its rows
+ * are solved again from the same operands. An update that reads the old rows would make a further
+ * step, so with such updates the factor stays as it is. */
 static int begin_again(struct ts_solver *a, struct ts_err *err)
 {
     const enum ts_row_kind kind = ts_solver_kind(a, a->order - 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks the values of a tensor against a loss: their range in the index, and each value if the
- * range does not decide it. */
+/* Checks the values of a tensor against a loss: the least and the largest value, which the tensor's
+ * index has, and each value if these two do not decide it. */
 #include "cpd/methods/loss_values.h"
 
 #include <inttypes.h>

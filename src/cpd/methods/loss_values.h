@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* loss_values.h - checks that the values of a tensor are in the range of a loss.
  *
- *   threads  one calls
+ *   threads  one thread calls
  *   errors   TS_EARG names the first cell out of range; errors of reading
  */
 #ifndef TS_CPD_LOSS_VALUES_H

@@ -10,8 +10,8 @@
  *   observed        each row is solved with a Gram matrix of its own; another pass computes errors
  *                   (observed.c)
  *   poisson         rows are multiplied (apr.c)
- *   gcp             rows descend by the gradient of another loss (gcp_adam.c)
- *   lbfgsb          all factors descend by the gradient of another loss at once (lbfgsb.c)
+ *   gcp             rows descend by the gradient of a loss of losses.def (gcp_adam.c)
+ *   lbfgsb          all factors descend at once, by the gradient of such a loss (lbfgsb.c)
  *
  * For each mode, the run calls `begin`, `request`, `rows` and `norm`, in this order. The pass comes
  * after `request`: it serves this run alone, or several runs together. After the last mode of a
@@ -21,9 +21,9 @@
  * all modes at once, `rows` keeps the results of the passes. `judge` takes the step, and `judged`
  * tests whether it was a good one. Then the run calls `exact`, `tell`, `objective` and `settled`.
  *
- *   owner    `own` of the run has own_bytes, zeros at first. The method owns what it points to,
- *            until `end`
- *   threads  one calls
+ *   owner    `own` of struct ts_solver is a struct of own_bytes, all zero at first. The method owns
+ *            what the members of this struct point to, until `end`
+ *   threads  one thread calls
  *   errors   0, TS_SOLVER_WANTED where that is named, or a negative ts_code; after a failure only
  *            `end` is called
  */
@@ -83,7 +83,8 @@ struct ts_method {
      * yes. */
     int (*is_asked)(const struct ts_spec *spec);
 
-    /* Refuses what this method cannot compute. Pairs that exclude each other were refused before.
+    /* Refuses what this method cannot compute. Settings that exclude each other were refused
+     * before.
      * NULL: it refuses nothing. */
     int (*check)(const struct ts_solver *a, struct ts_err *err);
 

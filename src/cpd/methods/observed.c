@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fits models to the listed cells alone, because the unlisted cells are unknown. The pass solves
- * each row with a Gram matrix of its own. A pass after the last mode sums the errors, those at
- * held-out cells separately. If the mean of the values is subtracted, a pass of this kind before
- * the first sweep computes it, and the factors fit the values minus the mean.
+/* Fits models to the listed cells alone, because the unlisted cells are unknown. The pass over a
+ * mode solves each row with a Gram matrix of its own. A pass after the last mode sums the errors,
+ * those at held-out cells separately. If the mean of the values is subtracted, a pass of this kind
+ * before the first sweep computes it, and the factors fit the values minus the mean.
  *
  *   bits     sums are made by partition and added in the order of the file: they do not depend on
  *            threads

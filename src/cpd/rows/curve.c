@@ -137,7 +137,7 @@ static uint64_t look(const struct ts_curve *c, const struct vectors *v)
     return released;
 }
 
-/* target := the minimum over all entries that are not HELD, with the HELD ones unchanged. */
+/* target := the x with the least objective, if only entries that are not HELD may change. */
 static void aim(const struct ts_curve *c, const struct vectors *v)
 {
     const uint64_t n = c->n;

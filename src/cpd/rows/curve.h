@@ -22,7 +22,7 @@
  * continue.
  *
  *   owner    the caller owns all vectors
- *   threads  any; one thread computes a column
+ *   threads  any thread; one thread computes a column
  */
 #ifndef TS_CPD_CURVE_H
 #define TS_CPD_CURVE_H

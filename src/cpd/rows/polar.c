@@ -13,7 +13,7 @@
  * dependent columns. The fit of the finished run is computed again (engine/run_fit.h).
  *
  *   owner    the caller owns the matrices; the backend owns rows
- *   threads  one calls
+ *   threads  one thread calls
  *   errors   0 or a negative ts_code
  */
 #include <inttypes.h>

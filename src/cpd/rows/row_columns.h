@@ -14,7 +14,7 @@
  * Until ts_row_columns_put the old rows stay the rows of the mode.
  *
  *   owner    the object owns its memory
- *   threads  one calls; `threads` threads copy columns
+ *   threads  one thread calls; `threads` threads copy columns
  *   errors   0 or a negative ts_code; close is always allowed
  */
 #ifndef TS_CPD_ROW_COLUMNS_H

@@ -6,7 +6,7 @@
  * rows by calls of the backend: row_columns.h copies MTTKRP and rows to host memory.
  *
  *   owner    the caller owns what a task points to
- *   threads  one calls; `make` may use task->init->threads
+ *   threads  one thread calls; `make` may use task->init->threads
  *   errors   0 or a negative ts_code; after a failure the rows are of no use
  */
 #ifndef TS_CPD_ROW_MAKER_H

@@ -21,7 +21,7 @@
  * near 1.
  *
  *   owner    the caller owns matrices; the backend owns rows. `bytes` are allocated during a call
- *   threads  one calls; init->threads threads compute columns and rows, each by one thread
+ *   threads  one thread calls; init->threads threads compute columns and rows, each by one thread
  *   errors   0 or a negative ts_code
  */
 #include <float.h>

@@ -16,7 +16,7 @@
  *
  *   owner    the caller owns matrices; the backend owns the rows, and M beside them (own_rows).
  *            `bytes` are allocated during a call
- *   threads  one calls; init->threads threads compute products of columns, each entry by one
+ *   threads  one thread calls; init->threads threads compute products of columns, each entry by one
  *            thread
  *   errors   0 or a negative ts_code; TS_ESTOP soon after *init->stop is set, on all ranks, with
  *            the old rows unchanged
@@ -106,7 +106,8 @@ static double solve_column(struct within *w, uint32_t r)
         multiply_others(w, r);
         return ts_curve_solve(&curve);
     }
-    /* sets every entry: a 0 at indices without a row alone would bend the curve */
+    /* also sets entries at indices without a row: a 0 there, beside other values, would bend the
+     * curve */
     for (uint64_t i = 0; i < curve.n; i++)
         curve.x[i] = fmin(fmax(0, curve.lower), curve.upper);
     return 0;

@@ -9,8 +9,8 @@
 /* ---- eigenvectors ----
  *
  * Rows of these matrices are padded with zeros to `ld` columns, a multiple of 4. Each step changes
- * v by at most some DBL_EPSILON of its norm, like the rounding of v itself. The cut is far above
- * that. */
+ * v by at most some DBL_EPSILON of its norm, like the rounding of v itself. The cut of eigenvalues
+ * (ts_symm_pinv) is far above that. */
 
 struct eigen {
     uint32_t n, ld;

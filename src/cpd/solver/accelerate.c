@@ -11,8 +11,8 @@
 #include "base/machine/bigmem.h"
 
 #define FIRST_STEP 5u /* the first sweep that may start from extrapolated factors */
-/* added to k in the divisor of the step (accelerate.h), so that it grows slower than with
- * Nesterov's 2 */
+/* added to k, the number of good sweeps in a row, in the divisor of the step (accelerate.h), so
+ * that it grows slower than with Nesterov's 2 */
 #define LATE 5
 /* float64 rows that are copied at a time from and to the backend */
 #define CHUNK_BYTES (UINT64_C(1) << 20)

@@ -21,11 +21,11 @@
  * penalties it is equal to the fit. The factor that is solved first is replaced before it is an
  * operand. So no copy of it is kept, unless its new rows depend on the old ones.
  *
- * The run has converged when this figure changes by less than the tolerance in two sweeps in a row,
- * and the second of them did not lower it.
+ * The run has converged when the fit, or that figure with penalties, changes by less than the
+ * tolerance in two sweeps in a row, and the second of them did not lower it.
  *
  *   owner    it owns B, in host memory, also for GPUs; the rest of `init` is the caller's
- *   threads  one calls; init->threads threads compute rows, each row by one thread
+ *   threads  one thread calls; init->threads threads compute rows, each row by one thread
  *   errors   0 or a negative ts_code
  *   bits     those of the backend's rows
  */

@@ -7,7 +7,7 @@
  * once more.
  *
  *   owner    it owns the copy, in host memory, also for GPUs; tensor and backend are the caller's
- *   threads  one calls
+ *   threads  one thread calls
  *   errors   0 or a negative ts_code
  */
 #ifndef TS_CPD_BEST_H

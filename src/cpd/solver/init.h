@@ -15,8 +15,8 @@
  * starts from random entries: the tensor has other slices there.
  *
  *   owner    the caller owns gram: rank x rank, row-major
- *   threads  one calls; conf->threads threads share the rows, in pieces that do not depend on the
- *            number of threads
+ *   threads  one thread calls; conf->threads threads share the rows, in pieces that do not
+ *            depend on the number of threads
  *   errors   0 or a negative ts_code
  */
 #ifndef TS_CPD_INIT_H

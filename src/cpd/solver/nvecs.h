@@ -22,7 +22,7 @@
  * uniformly from [0, 1) over the root of the number of rows.
  *
  *   owner    the caller owns all matrices; the backend owns rows
- *   threads  one calls; init->threads threads compute rows, each row by one thread
+ *   threads  one thread calls; init->threads threads compute rows, each row by one thread
  *   errors   0 or a negative ts_code
  *   bits     those of the backend's products, and of seed and rank
  */

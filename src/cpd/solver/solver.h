@@ -13,13 +13,14 @@
  *
  * The fit is exact to 1e-6, or to 0.001 (1 - fit) if that is more. There are exceptions: fits above
  * 0.9997 (TS_REST_ENTRIES in stream/backend.h), a last mode that is smooth or orthogonal (smooth.c,
- * polar.c), Poisson models and held-out cells, all of which have a fit_error in the result so that
- * engine/run_fit.h can correct them, and tensors whose largest value is below 1e-28, where rounding
- * errors of float32 products are below the range of float32. Near a fit of 1 the three terms
- * cancel, and float32 sums would not be exact enough. So, whenever 1 - fit is small compared with
- * rounding errors, the last mode's product is computed in float64 from the same rows. The first
- * time, the last mode is computed again. If V is singular, its pseudo-inverse in float32 leaves out
- * directions below float32's epsilon: there M has nothing but rounding errors.
+ * polar.c), Poisson models, and held-out cells. They have a fit_error in the result, so that
+ * engine/run_fit.h can correct the fit. Another exception are tensors whose largest value is below
+ * 1e-28: there rounding errors of float32 products are below the range of float32. Near a fit of 1
+ * the three terms of |X - model|^2 cancel, and float32 sums would not be exact enough. So, whenever
+ * 1 - fit is small compared with rounding errors, the last mode's product is computed in float64
+ * from the same rows. The first time, the rows of the last mode are computed again too. If V is
+ * singular, its pseudo-inverse in float32 leaves out directions below float32's epsilon: there M
+ * has nothing but rounding errors.
  *
  * With constraints (constraint.h) rows are updated from their old values, multiplied by the weights
  * of the mode solved last; the other steps are the same. If the last mode has a constraint, its
@@ -37,7 +38,7 @@
  * fall from one sweep to the next.
  *
  *   owner    the caller owns tensor, backend and feed; factors stay in the backend afterwards
- *   threads  one calls; the backend uses its own
+ *   threads  one thread calls; the backend uses its own
  *   errors   0 or a negative ts_code; after a failure the factors are of no use
  *   bits     results do not depend on threads, memory, order of delivery, or interruptions of the
  *            run
@@ -118,10 +119,8 @@ struct ts_solver_conf {
     int accelerate;
     /* 1: compute a starting factor for the first mode, even if no sweep needs it */
     int whole_start;
-    int (*started)(void *ctx,
-                   /* called when the backend holds the starting factors, for ts_init_save; or
-                    * NULL */
-                   struct ts_err *err);
+    /* called when the backend holds the starting factors, for ts_init_save; or NULL */
+    int (*started)(void *ctx, struct ts_err *err);
     void (*mode)(void *ctx, const struct ts_solver_mode *m); /* called after each mode; or NULL */
     /* called after each sweep; or NULL */
     void (*sweep)(void *ctx, const struct ts_solver_sweep *s);

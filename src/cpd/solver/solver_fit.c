@@ -80,7 +80,7 @@ int ts_solver_fit_of_kept(struct ts_solver *a, double listed, double *ret, struc
         *ret = ts_solver_fit_of(a, listed);
         return 0;
     }
-    /* computed once; each rank (process) reads the whole tensor for it */
+    /* the sum is computed once, and each rank (process) reads the whole tensor for it */
     if (a->kept_squares < 0) {
         rc = ts_cells_squares(&cells, &sums, err);
         a->kept_squares = rc == 0 ? sums.kept : -1;
@@ -136,7 +136,8 @@ int ts_solver_fit_check(const struct ts_solver *a, struct ts_err *err)
  * <X, c>, for a component c, changes it by at most e |X| |c|. Errors of different components are
  * independent: together they are e |X| sqrt(sum |c|^2), which is e sqrt(sum |c|^2) / (|X| - |X|
  * fit) in the fit. Up to 128 terms are added one after another before their sum is added in
- * float64. Equal terms round in the same direction: e reached 11 FLT_EPSILON in tests. */
+ * float64. Equal terms round in the same direction: e reached 11 FLT_EPSILON in tests. margin: how
+ * many times this error must be below the allowed one. */
 int ts_solver_fit_float32_will_do(const struct ts_solver *a, double margin)
 {
     const double norm = a->conf->init.tensor->header.norm;

@@ -10,7 +10,7 @@
  *
  *   owner    the caller owns the runs. All have the same tensor, backend and feed, and each `be`
  *            comes from `model` of struct ts_backend
- *   threads  one calls
+ *   threads  one thread calls
  *   errors   0 or the first negative ts_code. After an error, all runs that were not over have
  *            saved their states, if they have a place for them and the tensor could be read. Then
  *            only ts_solver_free is allowed

@@ -12,7 +12,7 @@
  *   solver_group.c    several runs that share their passes
  *
  *   owner    the run owns its matrices
- *   threads  one calls
+ *   threads  one thread calls
  */
 #ifndef TS_CPD_SOLVER_STRUCT_H
 #define TS_CPD_SOLVER_STRUCT_H
@@ -67,8 +67,9 @@ struct ts_solver {
     double kept, n_held;
     /* Weighted sum of squares of the nonzeros that are fitted. NAN: not computed. */
     double kept_sum;
-    /* Penalty of each factor. With l1: the sum of magnitudes. With smooth: the sum of squared
-     * second differences. With both: the sum of both penalties, with their weights. */
+    /* For each factor, the sum that its penalty needs. With l1, this is the sum of magnitudes. With
+     * smooth, it is the sum of squared second differences. With both, it is the sum of both
+     * penalties, with their weights. */
     double size[TS_MAX_ORDER];
     struct ts_best *best;             /* NULL: the result is the model of the last sweep */
     struct ts_accelerate *accelerate; /* NULL: each sweep starts from the end of the one before */
@@ -195,9 +196,8 @@ int ts_solver_fit_of_kept(struct ts_solver *a, double listed, double *ret, struc
 int ts_solver_fit_nothing_left(const struct ts_solver *a);
 /* Fails with TS_ELIMIT. The message has the reason why the fit of the sweep is not finite. */
 int ts_solver_not_finite(const struct ts_solver *a, struct ts_err *err);
-int ts_solver_fit_check(const struct ts_solver *a,
-                        /* TS_EFORMAT: the square of the residual is negative */
-                        struct ts_err *err);
+/* Returns TS_EFORMAT if the square of the residual is negative by more than rounding. */
+int ts_solver_fit_check(const struct ts_solver *a, struct ts_err *err);
 int ts_solver_fit_float32_will_do(const struct ts_solver *a, double margin);
 double ts_solver_fit_objective(const struct ts_solver *a);
 

@@ -4,7 +4,7 @@
  * What holds for all modes, and functions of a whole specification, are in spec.h.
  *
  *   owner    plain values
- *   threads  any
+ *   threads  any thread
  *   errors   none
  */
 #ifndef TS_CPD_CONSTRAINT_H
@@ -15,7 +15,7 @@
 #include "base/setting_kind.h"
 
 /* Constraints and penalties of a mode; none if all members are 0. Each setting of modes in
- * base/settings.def has a member here. The help there says more:
+ * base/settings.def has a member here, which the help there explains further:
  *
  *   int nonneg         no entry is negative
  *   int fixed          the factor stays that of the start; rows of empty slices are 0

@@ -4,7 +4,7 @@
  *
  *   owner    texts point to memory of the caller
  *   units    modes count from 1 in texts, from 0 in a specification
- *   threads  any
+ *   threads  any thread
  *   errors   0 or TS_EARG, with the setting's name in tstream cp. For a file: TS_EFORMAT, with the
  *            name of the file
  */

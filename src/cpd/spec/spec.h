@@ -27,7 +27,7 @@
  *
  *   owner    plain values
  *   units    modes count from 0; `order` and `n` are numbers of modes
- *   threads  any
+ *   threads  any thread
  *   errors   0 or TS_EARG
  */
 #ifndef TS_CPD_SPEC_H
@@ -95,17 +95,18 @@ int ts_spec_penalty(const struct ts_spec *spec, uint32_t order);
  * on them. */
 int ts_spec_lengths(const struct ts_spec *spec, uint32_t order);
 
-/* Bit k: some mode needs row update k of enum ts_row_kind. */
+/* Returns one bit for each row update of enum ts_row_kind. Bit k: some mode needs row update k. */
 uint32_t ts_spec_updates(const struct ts_spec *spec, uint32_t order);
 
-/* Bit m: no pass is made over mode m, because it is fixed. The last mode has a pass even if it is
- * fixed: the fit needs its product. */
+/* Returns a bit for each mode m: no pass is made over it, because it is fixed. The last mode has a
+ * pass even if it is fixed: the fit needs its product. */
 uint32_t ts_spec_skipped(const struct ts_spec *spec, uint32_t order);
 
-/* Bit m: the update of mode m reads the old rows, so its product needs memory of its own. */
+/* Returns a bit for each mode m: its update reads the old rows, so its product needs memory of its
+ * own. */
 uint32_t ts_spec_own(const struct ts_spec *spec, uint32_t order);
 
-/* Bit m: the update of mode m needs its old factor, so states always include it. */
+/* Returns a bit for each mode m: its update needs its old factor, so states always include it. */
 uint32_t ts_spec_stays(const struct ts_spec *spec, uint32_t order);
 
 /* Number of matrices of a factor's size that a method keeps between modes, and states include: the

@@ -145,7 +145,8 @@ static int live_rows(void *ctx, uint32_t mode, uint64_t row, uint64_t n, void *r
     return 0;
 }
 
-/* Frees the chunk: several models, which save one after another, have one chunk at a time. */
+/* Frees the buffer for rows, so that several models, which save one after another, hold one buffer
+ * at a time. */
 static void end_live_rows(struct ts_checkpoint *c)
 {
     free(c->chunk);

@@ -12,7 +12,7 @@
  *
  *   owner    the caller owns what the conf points to, until free
  *   units    bytes, nanoseconds
- *   threads  one calls
+ *   threads  one thread calls
  *   errors   if a regular state cannot be written, `warn` is called, the previous state remains,
  *            and the run continues. Otherwise 0 or a negative ts_code
  */
@@ -46,9 +46,9 @@ struct ts_checkpoint_conf {
     /* the state that the run was resumed from, for its history; NULL: the run began anew */
     const struct ts_state *from;
     int from_here; /* 1: `from` was read from this directory */
-    void (*warn)(void *ctx,
-                 /* called by the thread that calls checkpoint functions; or NULL */
-                 const struct ts_err *err);
+    /* called when a state cannot be written, by the thread that calls checkpoint functions; or
+     * NULL */
+    void (*warn)(void *ctx, const struct ts_err *err);
     /* called when a state is on disk, by the thread that calls checkpoint functions; or NULL */
     void (*saved)(void *ctx);
     void *ctx;

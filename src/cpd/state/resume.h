@@ -7,7 +7,7 @@
  * The directory is opened once, and everything is read through that open directory.
  *
  *   owner    the struct owns the state, the directory and its strings until close
- *   threads  one
+ *   threads  one thread calls
  *   errors   0 or a negative ts_code
  */
 #ifndef TS_CPD_RESUME_H

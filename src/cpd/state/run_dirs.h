@@ -7,7 +7,7 @@
  * begins again.
  *
  *   owner    the caller owns what ts_run_dirs_read returns, until close
- *   threads  one
+ *   threads  one thread calls
  *   errors   0 or a negative ts_code
  */
 #ifndef TS_CPD_RUN_DIRS_H

@@ -3,7 +3,7 @@
  * and the file models.run contain such a text.
  *
  *   owner    the caller owns the text
- *   threads  any
+ *   threads  any thread
  *   errors   0 or a negative ts_code. The text comes from a file and is untrusted
  */
 #ifndef TS_CPD_RUN_OPTIONS_H

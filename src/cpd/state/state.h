@@ -12,7 +12,7 @@
  *   owner    a state to be written points to memory of the caller; a state that was opened, to
  *            memory of the file object
  *   units    bytes, nanoseconds
- *   threads  one at a time
+ *   threads  one thread at a time
  *   errors   0 or a negative ts_code. A file is untrusted: everything in it is checked when it is
  *            opened, every byte of it against checksums, before memory is taken for what it claims
  *            to hold
@@ -189,11 +189,9 @@ struct ts_state {
     double *before; /* rank + order x rank: weights and norms of the sweep before */
     double *best;   /* TS_BEST_NUMBERS + rank + order x rank, if the best factors are kept */
     uint32_t kept;  /* bit m: the factor of mode m in the sweep before is in the state */
-    const void *moment
-        [TS_MOMENTS_MOST]
-        /* for writing, by moment and mode: moments of a method that descends; the specification
-         * determines how many */
-        [TS_MAX_ORDER];
+    /* for writing, by moment and mode: moments (matrices of a factor's size) of a method that
+     * descends; the specification determines how many */
+    const void *moment[TS_MOMENTS_MOST][TS_MAX_ORDER];
     /* for writing, by mode: factors of the sweep before, in the precision of the run */
     const void *before_rows[TS_MAX_ORDER];
     double *gram;   /* order x rank x rank: Gram matrices */

@@ -4,7 +4,7 @@
  *
  *   owner    plain values
  *   units    bytes
- *   threads  any
+ *   threads  any thread
  *   errors   none
  */
 #ifndef TS_CPD_STATE_SECTIONS_H
