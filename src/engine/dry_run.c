@@ -52,7 +52,8 @@ static uint32_t count_passes(const struct ts_engine *e, const struct ts_spec *sp
     const uint32_t groups = e->backend->groups(e->be);
     const int shared = p->n_devices > 0 ? p->device[0].shared_bytes > 0 : e->memory.spare_bytes > 0;
     const uint32_t judging = judges_apart(spec) ? 1 : 0;
-    /* each group of columns needs its own passes, and keeps nothing from one mode to the next */
+    /* a backend may divide the columns of factors into groups: each group needs its own passes, and
+     * keeps no part of the sums from one mode to the next */
     if (groups > 1)
         return (e->tensor->order - (uint32_t)__builtin_popcount(skipped)) * groups + judging;
     return ts_dense_passes(d, (shared && groups == 0) || d->n_outer == 1, skipped) + judging;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* dry_run.h - computes the memory that a run would hold, and the bytes that it would move.
  *
- * The engine is opened with dry_run: it has chosen its processor and divided its memory, but has
- * neither feed nor buffers. So the place of each shard or slab and the bytes that a sweep moves
- * are known.
+ * The engine is opened with `dry_run` (engine.h): it has chosen its processor and divided its
+ * memory, but has neither feed nor buffers. So the place of each shard or slab and the bytes that a
+ * sweep moves are known.
  *
  *   owner    the caller owns the struct
  *   units    bytes; those of a sweep are not those of the first sweep, which reads more
- *   threads  pure
+ *   threads  any thread; pure functions
  */
 #ifndef TS_ENGINE_DRY_RUN_H
 #define TS_ENGINE_DRY_RUN_H

@@ -33,9 +33,10 @@ static int check_libraries(const struct ts_engine *e, struct ts_err *err)
                    ts_num_bytes(a, e->memory.host_bytes), ts_num_bytes(b, e->library_bytes));
 }
 
-/* Subtracts from the budget the memory that drivers and libraries of the GPUs took since `before`.
- * It is known only now: some 0.2 GiB and more for each GPU. The backend's own buffers were counted
- * before. m->other_bytes includes memory of the method, which is not allocated yet. */
+/* Subtracts from the budget the memory that drivers and libraries of the GPUs took since the
+ * process had `before` bytes of resident memory. It is known only now: some 0.2 GiB and more for
+ * each GPU. The backend's own buffers were counted earlier. m->other_bytes includes memory of the
+ * method, which is not allocated yet. */
 static int take_libraries(struct ts_engine *e, uint64_t before, struct ts_err *err)
 {
     struct ts_engine_memory *m = &e->memory;
@@ -50,8 +51,8 @@ static int take_libraries(struct ts_engine *e, uint64_t before, struct ts_err *e
 }
 
 /* Chooses the budget of a sample so that the same share of its shards stays in memory as of the
- * whole tensor; a larger budget keeps more. A sample is small, so it gets few slots (buffers for
- * shards that do not stay): half as many as these shards. */
+ * whole tensor, whose budget would keep more of a sample. A sample is small, so it gets few slots
+ * (buffers for shards that do not stay): half as many as there are such shards. */
 static int sample_budget(const struct ts_engine_conf *conf, struct ts_feed_conf *fc,
                          struct ts_engine *e, struct ts_err *err)
 {
@@ -135,7 +136,7 @@ static int open_feed(const struct ts_engine_conf *conf, struct ts_engine *e, str
         return open_slabs(conf, &fc, e, err);
     if (conf->sample != NULL)
         rc = sample_budget(conf, &fc, e, err);
-    else if (!conf->dry_run && !conf->unknown) /* before the feed takes the memory for this */
+    else if (!conf->dry_run && !conf->unknown) /* needs memory that the feed takes later */
         rc = ts_cells_norm(&(struct ts_cells_conf){ .tensor = e->tensor,
                                                     .threads = e->threads,
                                                     .bytes = e->memory.feed_bytes,
@@ -170,10 +171,11 @@ static uint32_t highest_rank(const struct ts_engine_conf *conf)
     return ret;
 }
 
-/* Returns the cost of a parallel region (OpenMP) of this run, relative to that of an MTTKRP. With
- * observed cells, a nonzero also adds to a Gram matrix. A Poisson model has ten rounds in a region,
- * and other losses about as many logarithms, samples and steps. On one core, sweeps took 2.8, 16
- * and 24 times as long as those of least squares (rank 16, 90,730 nonzeros, four modes). */
+/* Returns the cost of a parallel region (OpenMP) in a pass of this run, relative to that of an
+ * MTTKRP. With observed cells, a nonzero also adds to a Gram matrix. A Poisson model has ten rounds
+ * in a region, and other losses about as many logarithms, samples and steps. On one core, sweeps
+ * took 2.8, 16 and 24 times as long as those of least squares (rank 16, 90,730 nonzeros, four
+ * modes). */
 static double products(const struct ts_engine_conf *conf, const struct ts_tensor *t)
 {
     const struct ts_spec *spec = ts_spec_of(conf->spec);

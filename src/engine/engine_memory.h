@@ -9,7 +9,7 @@
  * memory side by side than one after another.
  *
  *   units    bytes
- *   threads  pure, except that it reads the limits of the machine
+ *   threads  any thread; pure functions, except that it reads the limits of the machine
  *   errors   TS_ELIMIT with a sentence that names the parts
  */
 #ifndef TS_ENGINE_ENGINE_MEMORY_H

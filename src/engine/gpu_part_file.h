@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpu_part_file.h - checks the file of the GPU part before its code is loaded.
+/* gpu_part_file.h - checks the file of the GPU part (all code for CUDA devices, as a shared object)
+ * before its code is loaded.
  *
  * Loading a truncated or damaged file may end the process. So everything that would be loaded is
  * read and compared with the hash in the note (gpu/module/gpu_note.h). The hash covers the headers
  * of segments and the loaded segments, so symbols and debug information may be stripped from a
- * sealed file. The fields of the ELF header that locate sections count as zeros, and so does the
- * hash.
+ * file after its hash was written. The fields of the ELF header that locate sections count as
+ * zeros, and so does the hash.
  *
  *   format   XXH3-64 of program headers and loaded segments, in the order of the file
- *   threads  any
+ *   threads  any thread
  *   errors   0; TS_EIO if the file cannot be read; TS_EFORMAT and TS_EARG with a message about the
  *            fault
  */

@@ -5,7 +5,7 @@
  * It is linked in, or the first call opens a shared object (gpu_part_open.h).
  *
  *   owner    the table is static, or part of the shared object, which stays loaded
- *   threads  any
+ *   threads  any thread
  */
 #ifndef TS_ENGINE_GPU_PART_FIND_H
 #define TS_ENGINE_GPU_PART_FIND_H

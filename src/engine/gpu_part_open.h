@@ -13,7 +13,7 @@
  * (engine/gpu_part_file.h).
  *
  *   owner    an open shared object stays loaded until the process ends
- *   threads  one
+ *   threads  one thread calls
  */
 #ifndef TS_ENGINE_GPU_PART_OPEN_H
 #define TS_ENGINE_GPU_PART_OPEN_H

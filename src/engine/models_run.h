@@ -8,7 +8,7 @@
  * their own.
  *
  *   owner    the struct owns its strings until close
- *   threads  one
+ *   threads  one thread calls
  *   errors   0 or a negative ts_code; the file is untrusted
  */
 #ifndef TS_ENGINE_MODELS_RUN_H

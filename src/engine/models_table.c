@@ -171,7 +171,8 @@ static int is_better(const struct ts_models_row *a, const struct ts_models_row *
     return a->fit > b->fit || (!isnan(a->fit) && isnan(b->fit));
 }
 
-/* How a model is opened. Rows can be read only once, so each score opens both models again. */
+/* How a model is opened. The rows of an open model can be read only once, so each score opens both
+ * models again. */
 struct opener {
     ts_models_open_fn *open;
     void *ctx;

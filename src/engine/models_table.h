@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* models_table.h - the table of several models of a tensor: fits by rank and start, similarity of
- * the starts of a rank, and the best model. docs/outputs.md lists the members of models.json.
+ * the models of a rank from different starts, and the best model. docs/outputs.md lists the members
+ * of models.json.
  *
  * The best model of a rank has the highest fit or, with penalties, the lowest objective. Among
  * equal models it is the first. `score` is the factor match score (model/match.h: greedy, with
@@ -8,7 +9,7 @@
  *
  *   owner    the caller owns the struct, all zero before new or load, and what it points to
  *   units    seconds; percent for core consistencies
- *   threads  one
+ *   threads  one thread calls
  *   errors   0 or a negative ts_code
  */
 #ifndef TS_ENGINE_MODELS_TABLE_H

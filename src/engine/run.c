@@ -36,8 +36,8 @@ static const struct ts_state *state_of(const struct ts_run *run)
 
 /* ---- files of the run ---- */
 
-/* Opens the directory of the result. *start: the starting factors that must be written there; the
- * caller closes start->model. */
+/* Opens the directory of the result. *saves: whether starting factors must be written there.
+ * *start: these starting factors; the caller closes start->model. */
 static int open_out(struct ts_run *run, struct ts_init_conf *start, int *saves, struct ts_err *err)
 {
     struct ts_run_conf *c = &run->conf;

@@ -13,7 +13,7 @@
  *
  *   owner    the caller owns the struct, which must not move, and what the conf points to, which
  *            must stay valid until the end
- *   threads  one; `figures` is also called from another thread
+ *   threads  one thread calls; `figures` is also called from another thread
  *   errors   0 or a negative ts_code. A state that cannot be saved is a note
  *   bits     those of cpd/solver/solver.h
  */

@@ -8,7 +8,7 @@
  * run has left free.
  *
  *   owner    the engine opened here is closed before the return
- *   threads  one calls
+ *   threads  one thread calls
  *   errors   none: if the fit cannot be computed, it stays, and *warn says by how much it is off
  *   bits     as in cpd/judge/exact_fit.h; factors are not changed
  */

@@ -3,7 +3,7 @@
  * figures of each sweep, and the reason for the end. docs/outputs.md lists the members.
  *
  *   owner    the caller owns the struct, which is all zero before ts_run_record_start. What its
- *            first part points to must stay valid
+ *            members before the private ones point to must stay valid
  *   units    seconds of a sweep; times of day are local, with the offset from UTC
  *   threads  the thread of the run
  *   errors   0 or a negative ts_code; if memory for a sweep is lacking, ts_run_record_end fails

@@ -2,14 +2,15 @@
 /* run_several.h - several models of a tensor, computed side by side until all are done.
  *
  * The table has a row for each model. The models of rows that are not done come next. As many of
- * them as the engine has memory for share their passes (cpd/solver/solver_group.h). The engine
- * stays open for models of the same ranks, so that shards in its memory stay there. The first
- * unfinished model of those side by side leads: progress and status.json describe it.
+ * these models as the engine has memory for share their passes (cpd/solver/solver_group.h). The
+ * engine stays open for models of the same ranks, so that shards in its memory stay there. The
+ * first unfinished model of those side by side leads: progress and status.json describe it.
  *
- * A front end opens engines, and begins and ends each run (engine/run.h).
+ * A front end (a program, or the library) opens engines, and begins and ends each run
+ * (engine/run.h).
  *
  *   owner    the caller owns the struct, the table and the runs
- *   threads  one
+ *   threads  one thread calls
  *   errors   0 or a negative ts_code. After a failure all runs have ended; saved states stay
  *   bits     those of each model alone
  */

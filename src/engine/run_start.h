@@ -6,7 +6,7 @@
  * the caller opens them a second time.
  *
  *   owner    the caller closes the model with the starting factors, also after a failure
- *   threads  one
+ *   threads  one thread calls
  *   errors   0 or a negative ts_code
  */
 #ifndef TS_ENGINE_RUN_START_H

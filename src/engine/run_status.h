@@ -6,9 +6,9 @@
  * cannot be written, the run continues. docs/outputs.md lists the members.
  *
  *   owner    the caller owns the struct, which is all zero before ts_run_status_start. What its
- *            first part points to must stay valid
+ *            members before the private ones point to must stay valid
  *   units    seconds; times of day are local, with the offset from UTC
- *   threads  one. Without a second thread the file is written only at the start
+ *   threads  one thread calls. Without a second thread the file is written only at the start
  *   errors   none
  */
 #ifndef TS_ENGINE_RUN_STATUS_H
