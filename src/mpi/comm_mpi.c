@@ -32,11 +32,11 @@ struct mpi_ranks {
     struct ts_heartbeat *heartbeat; /* detects lost ranks (heartbeat.h); or NULL */
     atomic_int left;                /* with a heartbeat: 1 after a message TAG_LEAVE arrived */
     int *count, *place;             /* for MPI_Allgatherv: bytes and offset of each rank */
-    int *rc;                        /* for each rank, its result in the last agree */
+    int *rc;                        /* for each rank, its result in the last call of `agree` */
     uint32_t *machine;              /* for each rank, the number of its machine */
     MPI_Request *request;
     uint32_t n_requests, most_requests;
-    struct ts_err err; /* the first failure that agree returned */
+    struct ts_err err; /* the first failure that `agree` returned */
 };
 
 static struct mpi_ranks *of(struct ts_comm *c)
@@ -231,7 +231,7 @@ static int deal(struct ts_comm *c, const void *send, const uint64_t *send_first,
     const uint32_t own = c->rank;
     int rc = 0;
     m->n_requests = 0;
-    for (uint32_t i = 1; i < c->n && rc == 0; i++) { /* each rank sends to another rank first */
+    for (uint32_t i = 1; i < c->n && rc == 0; i++) { /* no two ranks send to the same rank first */
         const uint32_t to = (own + i) % c->n;
         rc = add_pieces(m, 1, TAG_DEAL, (char *)(uintptr_t)send + send_first[to],
                         send_first[to + 1] - send_first[to], to, err);

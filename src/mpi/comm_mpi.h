@@ -11,7 +11,8 @@
 
 #include "stream/comm.h"
 
-/* name: the name of the program for messages, which must stay valid until ts_comm_mpi_close. */
+/* Starts MPI, and sets *ret to its ranks. name: the name of the program for messages, which must
+ * stay valid until ts_comm_mpi_close. */
 int ts_comm_mpi_open(const char *name, int *argc, char ***argv, struct ts_comm **ret,
                      struct ts_err *err);
 void ts_comm_mpi_close(struct ts_comm *c); /* NULL is fine */

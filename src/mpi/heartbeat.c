@@ -40,8 +40,8 @@ struct ts_heartbeat {
     void (*look)(void *ctx);
     void *ctx;
     pthread_t thread, watcher;
-    atomic_flag
-        ends; /* set by the thread that reports a lost rank first; the other thread stays silent */
+    /* set by the thread that reports a lost rank first; the other thread stays silent */
+    atomic_flag ends;
     atomic_int stops;
     pthread_mutex_t lock;
     pthread_cond_t stop; /* signalled when `stops` was set */
