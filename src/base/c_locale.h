@@ -6,7 +6,7 @@
  * between enter and leave.
  *
  *   owner    the C locale is made once and stays
- *   threads  any; enter and leave change only the calling thread, and may be nested
+ *   threads  any thread; enter and leave change only the calling thread, and may be nested
  *   errors   none: a C library without locales per thread is assumed to use the C locale
  */
 #ifndef TS_BASE_C_LOCALE_H

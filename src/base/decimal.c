@@ -184,7 +184,7 @@ static int scale(double x, int is_single, int digits, struct scaled *ret)
     return 1;
 }
 
-#define SLACK 4u /* upper bound of the error from rounding down */
+#define SLACK 4u /* upper bound of the error from rounding down, in units of 2^-64 */
 
 /* Finds the multiple of `unit` that is nearest to s. Returns 1 and *ret if the multiple reads back
  * as s, that is, if it lies between the midpoints from s to its two neighbours among the floats.

@@ -6,7 +6,7 @@
  * point, others with an exponent when that is below -5 or above 15.
  *
  *   owner    the caller's buffer of TS_DECIMAL_CHARS; the text has no NUL at its end
- *   threads  pure
+ *   threads  any thread; pure functions
  *   errors   none; numbers that are not finite become "nan", "inf" or "-inf"
  */
 #ifndef TS_BASE_DECIMAL_H

@@ -6,7 +6,7 @@
  * failures to write.
  *
  *   owner    the stream is the caller's
- *   threads  one at a time
+ *   threads  one thread at a time
  */
 #ifndef TS_BASE_JSON_H
 #define TS_BASE_JSON_H
@@ -35,7 +35,7 @@ void ts_json_array(struct ts_json *j, const char *key);  /* opens it until ts_js
 void ts_json_object(struct ts_json *j, const char *key); /* opens it until ts_json_close */
 void ts_json_close(struct ts_json *j);
 
-/* For an object that is a whole file: adds the last members "file_version" and "file_checksum", the
+/* Adds the last members of an object that is a whole file: "file_version" and "file_checksum", the
  * XXH3-64 of all bytes before the comma in front of it. j must write to the open_memstream of text
  * and n. ts_json_read_in checks both members if they exist. */
 #define TS_JSON_FILE_VERSION 1u

@@ -4,7 +4,7 @@
  * have neither.
  *
  *   owner    the document owns its values until ts_json_free
- *   threads  any, after reading
+ *   threads  any thread, after reading
  *   errors   TS_EIO, TS_EBUSY (the directory was replaced), TS_ENOMEM, or TS_EFORMAT with file and
  *            byte
  */

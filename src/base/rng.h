@@ -70,7 +70,7 @@ TS_ANYWHERE static inline uint64_t ts_permute_back(uint64_t i, uint64_t n, uint6
 }
 
 /* Returns entry (row, col) of a mode's factor for --init random: uniform in [0, 1). row is the
- * index of the slice in the input (from 0), not its compact number. */
+ * index of the slice in the input (from 0), not its number among the used slices. */
 static inline double ts_init_entry(uint64_t seed, uint32_t mode, uint64_t row, uint32_t col)
 {
     return ts_unit(ts_mix(ts_mix(ts_mix(seed + mode) + row) + col));

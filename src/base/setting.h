@@ -17,7 +17,7 @@
  *
  * tests/python/check_settings.sh finds numbers of modes or components without the mark.
  *
- *   threads  any; ts_setting_words is called at the start of a program
+ *   threads  any thread; ts_setting_words is called at the start of a program
  *   errors   none
  */
 #ifndef TS_BASE_SETTING_H

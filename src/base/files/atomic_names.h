@@ -3,7 +3,7 @@
  * files that tstream wrote ("ours"), and removes them.
  *
  *   owner    the caller owns the open directory
- *   threads  any
+ *   threads  any thread
  *   errors   0 or a negative ts_code, unless a function says otherwise
  */
 #ifndef TS_BASE_ATOMIC_NAMES_H

@@ -27,7 +27,7 @@
  *
  *   owner    the caller that opened it; close takes NULL and half-made ones, and removes what was
  *            not committed
- *   threads  one at a time
+ *   threads  one thread at a time
  *   errors   0 or a negative ts_code. TS_EBUSY: the result exists and may not be replaced, or
  *            another process writes it. A failure to open leaves nothing behind
  */

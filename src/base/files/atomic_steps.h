@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* atomic_steps.h - functions that directories, files and small files of atomic_out.h share.
  *
- *   threads  any
+ *   threads  any thread
  *   errors   0 or a negative ts_code
  */
 #ifndef TS_BASE_ATOMIC_STEPS_H

@@ -7,7 +7,7 @@
  * root does not count, even if root runs the program.
  *
  *   units    bytes
- *   threads  any
+ *   threads  any thread
  *   errors   none: UINT64_MAX if nothing is known
  */
 #ifndef TS_BASE_DISK_FREE_H

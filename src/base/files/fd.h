@@ -2,7 +2,7 @@
 /* fd.h - descriptors of open files: writing all bytes, and closing.
  *
  *   units    bytes
- *   threads  any
+ *   threads  any thread
  *   errors   0, or -1 with errno
  */
 #ifndef TS_BASE_FD_H

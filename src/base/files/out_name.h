@@ -6,7 +6,7 @@
  * is done. So links are followed first.
  *
  *   owner    *ret is to be freed
- *   threads  any
+ *   threads  any thread
  *   errors   0 or a negative ts_code
  */
 #ifndef TS_BASE_OUT_NAME_H

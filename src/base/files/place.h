@@ -7,7 +7,7 @@
  * occupies the name under which it is first written (NAME.partial, NAME.building).
  *
  *   owner    strings are the caller's
- *   threads  any
+ *   threads  any thread
  *   errors   0; TS_EBUSY (an existing output is an input) or TS_EARG, with a message that names
  *            both; TS_ENOMEM
  */

@@ -6,7 +6,8 @@
  *
  *   records   records of fixed length (build/sort/extsort.h: nonzeros, also for exports), or
  *             strings with a number each (source/names/string_sort.h: names)
- *   order     the bits of a record; the bytes of a string, or its hash and then its bytes
+ *   order     that of the bits of a record; of the bytes of a string, or of its hash and then its
+ *             bytes
  *   budget    memory whose size the caller sets once: records are collected and sorted in it, and
  *             later it holds records that are read back
  *   runs      when the budget is full, its records are written to the file as a run; a sort without
@@ -21,7 +22,7 @@
  *
  *   owner    the object owns the file and the list of runs; the sort fills the entries of the list
  *   units    bytes
- *   threads  one at a time
+ *   threads  one thread at a time
  *   errors   0 or a negative ts_code; TS_ESTOP if *stop is set
  */
 #ifndef TS_BASE_SORTED_RUNS_H

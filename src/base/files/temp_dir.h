@@ -4,7 +4,7 @@
  * that is killed leaves it.
  *
  *   owner    the caller, until ts_temp_dir_remove
- *   threads  any
+ *   threads  any thread
  *   errors   0 or a negative ts_code
  */
 #ifndef TS_BASE_TEMP_DIR_H

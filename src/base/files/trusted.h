@@ -8,7 +8,7 @@
  * may, if it is the user's private group, with the user's name and no other members. Above
  * the file's own folder, a folder may be like /tmp, where others make files but cannot rename ours.
  *
- *   threads  any
+ *   threads  any thread
  *   errors   0; TS_EIO if the file does not exist; TS_EARG with a message that names the path and
  *            the problem
  */

@@ -8,8 +8,8 @@
  * ts_unfinished_undo at exit.
  *
  *   owner    the incomplete object owns its entry: nothing is allocated
- *   threads  any; undo is called once, from the thread that ends the program, while others may
- *            still run, so that an undo function must not wait for them
+ *   threads  any thread; undo is called once, from the thread that ends the program. Others may
+ *            still run then, so an undo function must not wait for them
  */
 #ifndef TS_BASE_UNFINISHED_H
 #define TS_BASE_UNFINISHED_H

@@ -10,7 +10,7 @@
  * Some file systems keep no attributes (older tmpfs and NFS, FAT). There the caller decides by the
  * first bytes.
  *
- *   threads  any
+ *   threads  any thread
  *   errors   if a mark cannot be written, the file later counts as another program's
  */
 #ifndef TS_BASE_WRITTEN_H

@@ -3,7 +3,7 @@
  *
  * They come directly from the kernel, so freed memory is returned at once, and the peak is the sum
  * of the blocks in use. Blocks of TS_BIGMEM_HUGE or more are aligned to it and use transparent huge
- * pages: otherwise each random row of a large factor costs a TLB miss.
+ * pages: otherwise each access to a random row of a large factor costs a TLB miss.
  *
  *   owner    the caller of new frees the block, with the same size
  *   units    bytes; zero-filled; at least TS_BIGMEM_SLACK readable bytes after the end

@@ -32,9 +32,9 @@ int ts_threads_check(uint32_t wanted, struct ts_err *err);
  * that this process may use; at most OMP_THREAD_LIMIT and TS_MAX_THREADS. */
 uint32_t ts_threads_default(void);
 
-/* Chooses the number of threads: `threads`, which must be possible or, for 0, the default, or fewer
- * if limits require that. others: number of threads that are started in addition. Returns 0, or
- * TS_ENOMEM, also if stacks are too small. */
+/* Chooses the number of threads. If `threads` is not 0, it is this number, which must be possible.
+ * Otherwise it is the default, or fewer if limits require that. others: number of threads that are
+ * started in addition. Returns 0, or TS_ENOMEM, also if stacks are too small. */
 int ts_threads_get(uint32_t threads, uint32_t others, uint32_t *ret, struct ts_err *err);
 
 /* Returns how many of `threads` are worth starting for a parallel region with so many
