@@ -35,7 +35,8 @@ struct core {
     size_t inverse_bytes[TS_MAX_ORDER];
     /* modes in the order by which the nonzeros are sorted in the tensor's copy */
     uint8_t level[TS_MAX_ORDER];
-    /* for each level, a place in this order of modes: the row of the last nonzero that was added */
+    /* for each level (a place in this order of modes), the row that the last added nonzero has in
+     * the mode at this level */
     uint64_t at[TS_MAX_ORDER];
     /* for each level l, rank^(order - l) numbers: a part of the core, summed over the current group
      * of nonzeros. These nonzeros agree in all modes before level l */

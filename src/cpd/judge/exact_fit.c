@@ -31,7 +31,7 @@
  * errors of these squares. */
 #define LEAST_LARGEST 1e-120
 #define MOST_LARGEST  1e140
-#define MOST_SHIFT    1000 /* 2^1000 and 2^-1000 are both in the range of float64 */
+#define MOST_SHIFT    1000 /* limit of exponents of scales: 2^1000 and 2^-1000 fit in float64 */
 
 /* ---- twice the precision: a number is the sum hi + lo ---- */
 
@@ -388,7 +388,7 @@ static int load_mode(struct sums *s, uint32_t mode, struct ts_err *err)
 
 /* ---- the MTTKRP ---- */
 
-/* *ret := <X, M>, from the MTTKRP that the backend holds. */
+/* *ret := the inner product of tensor and model, from the MTTKRP that the backend holds. */
 static int inner_product(struct sums *s, struct twice *ret, struct ts_err *err)
 {
     const struct ts_exact_fit_conf *c = s->conf;
@@ -421,13 +421,13 @@ static double sum_roundings(double n)
     return sqrt(fmin(n, LONGEST_SUM)) + sqrt(n / LONGEST_SUM);
 }
 
-/* Returns the expected relative error of |X|^2 in the tensor's header. */
+/* Returns the expected relative rounding error of |X|^2 in the tensor's header. */
 static double norm_error(const struct sums *s)
 {
     return ROUNDING * (4 + sum_roundings((double)s->conf->tensor->nnz));
 }
 
-/* Returns the expected error of |X - M|^2. */
+/* Returns the expected rounding error of |X - M|^2, for the tensor X and the model M. */
 static double square_error(const struct sums *s, double norm, double model_size)
 {
     const struct ts_tensor *t = s->conf->tensor;

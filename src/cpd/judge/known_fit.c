@@ -55,7 +55,7 @@ static int left_of(const struct ts_score_conf *conf, double *ret, struct ts_err 
     return rc;
 }
 
-/* *ret := the norm of the known values, with weights. For a dense tensor it is in the header. */
+/* *ret := the norm of the known values, with weights. For a dense tensor the header has it. */
 static int known_norm(const struct ts_score_conf *conf, double *ret, struct ts_err *err)
 {
     struct ts_score_conf own = *conf;

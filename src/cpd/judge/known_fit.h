@@ -23,8 +23,8 @@
 int ts_known_fit_wanted(const struct ts_tensor *t);
 
 /* Completes the indices of the model. If it has a row for each used index of a mode, the tensor's
- * indices are added. If it has indices of its own, its sizes become the tensor's. Returns TS_EARG
- * if shapes differ. */
+ * indices are added. If it has indices of its own, the sizes of its modes become those of the
+ * tensor. Returns TS_EARG if shapes differ. */
 int ts_known_fit_shape(struct ts_kruskal *model, const struct ts_tensor *t, struct ts_err *err);
 
 /* Computes the fit. top, slices and take of conf must be 0. The model's norm in *ret is the norm

@@ -18,7 +18,8 @@ static uint64_t held_index(const struct ts_kruskal *k, uint32_t mode, uint64_t r
     return k->index[mode] == NULL ? row : k->index[mode][row];
 }
 
-/* Marks the row of the mode if its entries in the model, before weights, are all zeros. */
+/* Marks the row of the mode if its entries in the model, not yet multiplied by weights, are all
+ * zeros. */
 static int note_blank(struct ts_scoring *s, uint32_t mode, uint64_t row, const double *numbers,
                       struct ts_err *err)
 {

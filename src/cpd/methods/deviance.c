@@ -47,15 +47,15 @@ double ts_deviance_constant(const struct ts_loss *loss, double at, double cells,
         return 0;
     if (loss->in_x == TS_IN_X_APART)
         return apart(loss, at, kept, m) + of_zeros(loss, unlisted, m, at);
-    /* LINEAR: the sum over cells is their number times f at the mean value. The difference of f at
-     * 1 and at 0 would be lost in rounding if m is large. */
+    /* LINEAR: the sum over cells is their number times the loss at the mean value. The difference
+     * of the loss at 1 and at 0 would be lost in rounding if m is large. */
     return cells * value(loss, mean, m, at);
 }
 
-/* Returns the expected rounding error of C - S. If a value x is about 1, terms of its cell cancel,
- * like 1 and log x, or x and x log x. Their size is the smaller of the number of cells and the sum
- * of x, so that the unit of x does not matter. If in_x of the loss is APART, sums are relative to a
- * model of 1. If it is ANY, nothing is subtracted from the sums. */
+/* Returns the expected rounding error of C - S (deviance.h). If a value x is about 1, terms of its
+ * cell cancel, like 1 and log x, or x and x log x. Their size is the smaller of the number of cells
+ * and the sum of x, so that the unit of x does not matter. If in_x of the loss is APART, sums are
+ * relative to a model of 1. If it is ANY, nothing is subtracted from the sums. */
 static double rounding(const struct ts_loss *loss, const struct ts_cell_losses *kept,
                        double of_constant)
 {

@@ -103,7 +103,7 @@ void ts_gcp_end(struct ts_solver *a)
 
 /* ---- values of the tensor ---- */
 
-/* Whether the values of this loss are zeros and ones, and not counts. */
+/* Whether the values that this loss allows are zeros and ones, and not counts. */
 static int is_of_bits(const struct ts_loss *loss)
 {
     return !loss->allows(0.5) && !loss->allows(2);
@@ -391,8 +391,8 @@ int ts_gcp_sum_up(struct ts_solver *a, struct ts_err *err)
                                : c->backend->zeros(c->be, a->product, &g->descent, &g->zeros, err);
 }
 
-/* Returns the sum of the loss over the cells that count. Rounding does not take it below the least
- * that these cells cost, so that the fit is at most 1. A NaN stays one. */
+/* Returns the sum of the loss over the cells that count, or the sum of their least losses if
+ * rounding has made the first one smaller, so that the fit is at most 1. A NaN stays one. */
 static double sum_of(const struct ts_solver *a)
 {
     const struct ts_gcp *g = a->own;

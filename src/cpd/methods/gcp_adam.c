@@ -56,7 +56,7 @@ static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *e
 {
     struct ts_descent descent = descend(a, a->product);
     if (a->at == TS_SOLVER_AGAIN)
-        descent.draw = 0; /* F samples the same cells in all sweeps */
+        descent.draw = 0; /* the estimate of F samples the same cells in all sweeps */
     return ts_gcp_request(a, &descent, ret, err);
 }
 

@@ -16,7 +16,7 @@
 struct ts_gcp {
     /* arguments of the next pass that computes a gradient or makes a step */
     struct ts_descent descent;
-    struct ts_loss_sums sums; /* what the pass that computes the loss sums */
+    struct ts_loss_sums sums; /* sums of the pass that computes the loss */
     void *memory;             /* the block that holds all moments */
     uint64_t memory_bytes;
     /* by moment (as those of Adam) and mode: a matrix of the factor's size; there are
@@ -28,7 +28,7 @@ struct ts_gcp {
     struct ts_cell_losses kept, held; /* losses at fitted and at held-out cells */
     double least;       /* the sum of the least losses of cells that hold several nonzeros */
     int has_least;      /* 1: `least` was computed */
-    double zeros;       /* estimated sum of f(0, m) over all cells */
+    double zeros;       /* estimated sum over all cells of the loss f(0, m), m being the model */
     double first, last; /* the objective after the first sweep and after the latest one */
     uint32_t idle;      /* number of latest sweeps in a row in which the objective hardly fell */
 };

@@ -13,7 +13,7 @@
 struct held_out {
     /* errors after the last mode, at fitted and at held-out cells */
     struct ts_cell_errors kept, held;
-    struct ts_error_sums sums; /* what the pass that computes `kept` and `held` sums */
+    struct ts_error_sums sums; /* sums of the pass that computes `kept` and `held` */
 };
 
 static struct ts_method_bytes bytes(const struct ts_tensor *t, uint32_t rank,

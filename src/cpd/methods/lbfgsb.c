@@ -229,7 +229,7 @@ static void curve_free(const struct work *w, uint32_t m, uint64_t begin, uint64_
     }
 }
 
-/* y := the new gradient minus the old one. Sums s'y and y'y over all entries. */
+/* y := new gradient minus old one. Sums s'y and y'y over all entries, s being the newest step. */
 static void close_change(const struct work *w, uint32_t m, uint64_t begin, uint64_t end,
                          double *sum)
 {

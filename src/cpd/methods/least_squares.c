@@ -9,8 +9,8 @@
 #include "cpd/rows/row_maker.h"
 #include "cpd/rows/symm.h"
 
-/* after a sweep with float64 sums, float32 sums are used again only if the error that they cause is
- * this many times below the allowed error of the fit */
+/* after a sweep whose last MTTKRP was summed in float64, the next one is summed in float32 only if
+ * the error that this causes is this many times below the allowed error of the fit */
 #define CALM 2.0
 
 /* ---- before the pass ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* loss_values.h - checks that the values of a tensor are in the range of a loss.
+/* loss_values.h - checks that the values of a tensor are in the range that a loss allows.
  *
  *   threads  one thread calls
  *   errors   TS_EARG names the first cell out of range; errors of reading

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds the method of a specification. */
+/* Finds the method that a specification asks for. */
 #include "cpd/methods/method.h"
 
 #define ADDRESS(name) &ts_##name,

@@ -64,7 +64,7 @@ struct ts_method {
 
     int holds_out_asked; /* 1: cells are held out only if the specification asks for it */
 
-    /* 1: the fit uses sums over cells, which may be 0 although the nonzeros are not */
+    /* 1: the fit uses the sum of the nonzeros of each cell, which may be 0 although they are not */
     int judged_by_cells;
 
     /* Returns the memory for a tensor and a rank. spec: a specification that asks for this method.
@@ -84,8 +84,7 @@ struct ts_method {
     int (*is_asked)(const struct ts_spec *spec);
 
     /* Refuses what this method cannot compute. Settings that exclude each other were refused
-     * before.
-     * NULL: it refuses nothing. */
+     * before. NULL: it refuses nothing. */
     int (*check)(const struct ts_solver *a, struct ts_err *err);
 
     /* Called when the backend has the starting factors, and a->gram their Gram matrices. The method

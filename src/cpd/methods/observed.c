@@ -15,7 +15,7 @@
 struct observed {
     /* errors after the last mode, at cells that are fitted and at held-out cells */
     struct ts_cell_errors kept, held;
-    struct ts_error_sums sums; /* what the pass that computes `kept` and `held` sums */
+    struct ts_error_sums sums; /* sums of the pass that computes `kept` and `held` */
     double mean;               /* the mean that is subtracted from the values; 0 for none */
 };
 

@@ -33,9 +33,11 @@ struct ts_curve {
     uint64_t n;
     /* n flags: the entry has a row. The first and the last always have one. NULL: all have one. */
     const unsigned char *is_row;
-    double g, mu; /* as in the formula above; both are above 0, and g may be arbitrarily small */
+    /* g and mu of the formula at the head of this file; both are above 0, and g may be arbitrarily
+     * small */
+    double g, mu;
     double l1, lower, upper; /* l1 is not negative; bounds may be infinite */
-    const double *c;         /* n: c in the formula above; 0 for entries without a row */
+    const double *c;         /* n: c of that formula; 0 for entries without a row */
     /* n: on entry the column to start from, which may be out of bounds; on return the result. */
     double *x;
     double *scratch;            /* TS_CURVE_SCRATCH * n numbers of free memory */
@@ -63,7 +65,8 @@ void ts_curve_eliminate(uint64_t n, double least, double instead, double *diagon
  * on, unless bend is NULL. */
 double ts_curve_bends(uint64_t n, const double *x, double *bend);
 
-/* Entries (i, i), (i, i - 1) and (i, i - 2) of D' D; 0 outside of the matrix. */
+/* ret := entries (i, i), (i, i - 1) and (i, i - 2) of D' D, with the matrix D of second
+ * differences; 0 outside of the matrix. */
 static inline void ts_curve_differences(uint64_t n, uint64_t i, double ret[3])
 {
     ret[0] = (i + 2 < n) + 4.0 * (i > 0 && i + 1 < n) + (i > 1);

@@ -50,7 +50,7 @@ struct ts_row_maker {
 #define TS_ROW_MAKER_DECLARE(NAME, name) extern const struct ts_row_maker ts_rows_##name;
 TS_ROW_MAKERS(TS_ROW_MAKER_DECLARE)
 
-/* Returns the row maker of a kind of row update, or NULL if a backend computes it. */
+/* Returns the entry of the table for a kind of row update, or NULL if a backend computes it. */
 const struct ts_row_maker *ts_row_maker_of(enum ts_row_kind kind);
 
 /* Returns TS_EARG if some mode cannot have the rows that the specification asks for. */

@@ -138,7 +138,7 @@ static int settle(struct smooth *s, double *gram, struct ts_err *err)
     return c->backend->solve(c->be, s->mode, &update, &(struct ts_row_sums){ .gram = gram }, err);
 }
 
-/* b := the columns of M Q */
+/* b := the columns of M Q (see the head of this file) */
 static int turn(struct smooth *s, struct ts_err *err)
 {
     const struct ts_init_conf *c = s->init;

@@ -57,7 +57,7 @@ static uint64_t bytes(const struct ts_tensor *t, uint32_t mode, uint32_t rank)
     return both[0] > both[1] ? both[0] : both[1];
 }
 
-/* c := m_r - sum over the other columns s of a_s G_sr */
+/* c := m_r - sum over the other columns s of a_s G_sr (see the head of this file) */
 static void multiply_others(const struct within *w, uint32_t r)
 {
     const struct ts_row_columns *k = &w->columns;
@@ -113,7 +113,7 @@ static double solve_column(struct within *w, uint32_t r)
     return 0;
 }
 
-/* Updates all columns in rounds, which go over all columns. All ranks (processes) finish, or all of
+/* Updates the columns, in several rounds over all of them. All ranks (processes) finish, or all of
  * them stop. */
 static int solve_columns(struct within *w, struct ts_err *err)
 {

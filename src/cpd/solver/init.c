@@ -194,8 +194,8 @@ static void cut_negative(double *rows, uint64_t n)
         rows[i] = rows[i] > 0 ? rows[i] : 0;
 }
 
-/* Copies the rows of the model. Rows of empty slices are counted in the Gram matrix, and not
- * copied. */
+/* Copies the rows of the given model to the backend. Rows of empty slices are counted in the Gram
+ * matrix, and not copied. */
 static int init_model(const struct ts_init_conf *c, uint32_t mode, const uint64_t *index,
                       double *buf, double *gram, struct ts_err *err)
 {
@@ -386,9 +386,9 @@ int ts_init_is_computed(const struct ts_init_conf *c)
     return c->model == NULL && (c->nvecs || ts_spec_of(c->spec)->loss != TS_GCP_NONE);
 }
 
-/* Returns how many entries of a used slice's row take at least FULL_CHARS characters. It is 0 for a
- * given model, whose entries may be 0 or 1, and for a computed start in a nonnegative mode, where
- * negative entries became 0. With a loss, the first entry may be a constant. */
+/* Returns how many entries of a used slice's row take at least FULL_CHARS characters in a file. It
+ * is 0 for a given model, whose entries may be 0 or 1, and for a computed start in a nonnegative
+ * mode, where negative entries became 0. With a loss, the first entry may be a constant. */
 static uint32_t long_numbers(const struct ts_init_conf *c, uint32_t mode)
 {
     if (c->model != NULL)

@@ -136,8 +136,8 @@ static int add_rows(struct nvecs *s, uint32_t mode, struct ts_err *err)
     return rc;
 }
 
-/* v, the Gram matrix of Y, becomes the matrix by which Y is multiplied to get its left singular
- * vectors. */
+/* v, the Gram matrix of Y (nvecs.h), becomes the matrix by which Y is multiplied to get its left
+ * singular vectors. */
 static int take_vectors(struct nvecs *s, uint32_t mode, struct ts_err *err)
 {
     const uint32_t rank = s->rank;

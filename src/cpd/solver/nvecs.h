@@ -46,7 +46,7 @@ struct ts_nvecs_conf {
 int ts_nvecs_start(const struct ts_nvecs_conf *conf, struct ts_err *err);
 
 /* Returns the entry (j, r) of the orthogonal rank x rank matrix O_m of a mode, which mixes singular
- * vectors (see above). */
+ * vectors (see the head of this file). */
 double ts_nvecs_mix(uint64_t seed, uint32_t mode, uint32_t rank, uint32_t j, uint32_t r);
 
 #endif

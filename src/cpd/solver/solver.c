@@ -13,8 +13,8 @@
 #include "cpd/solver/solver_struct.h"
 #include "cpd/solver/best.h"
 
-/* Adds the times of a product to the sweep: means over devices. Time outside of the backend counts
- * as solve time. */
+/* Adds the times of a product, as means over devices, to those of the sweep. Time outside of the
+ * backend counts as solve time. */
 static void add_times(struct ts_solver *a, const struct ts_backend_times *t, uint64_t all_ns)
 {
     uint32_t n_told;

@@ -107,7 +107,7 @@ struct ts_solver_conf {
     const int *enough;
     uint32_t inner; /* for a Poisson model (apr.c): rounds of a row in a sweep */
     /* The tolerance. The run has converged when the fit changes by less. Poisson models compare the
-     * violation with it. For models by other losses see gcp.c. */
+     * violation `kkt` with it. For models by a loss of losses.def see gcp.c. */
     double tol;
     /* with `observed`: cells whose errors are reported, and that are not fitted */
     struct ts_hold_out hold_out;
@@ -131,7 +131,7 @@ struct ts_solver_conf {
      * two more short messages. All ranks must set the same value */
     int all_ranks;
     struct ts_trace *trace; /* records what each mode did when; or NULL */
-    /* gets modes and sweeps, and saves states; or NULL */
+    /* records finished sweeps, and saves states; or NULL */
     struct ts_checkpoint *checkpoint;
     /* the state to resume from; NULL: the run starts with `init` */
     const struct ts_state_file *from;

@@ -28,8 +28,8 @@ static int check_values(const struct ts_solver_conf *conf, struct ts_err *err)
                    squares_vanish ? "" : ", or take " TS_SET_PRECISION " float64");
 }
 
-/* Refuses a tensor whose cells are all 0, if the method computes its fit from sums over cells.
- * Several nonzeros in a cell may cancel. */
+/* Refuses a tensor whose cells are all 0, if the method computes its fit from the sum of the
+ * nonzeros of each cell. These nonzeros may cancel. */
 static int check_sums(const struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_tensor *t = a->conf->init.tensor;

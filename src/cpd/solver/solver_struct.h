@@ -47,7 +47,7 @@ struct ts_solver {
     /* rank: the divisors of the columns of the mode that was solved last, which are the weights */
     double *lambda;
     double *scale; /* rank: numbers by which the columns of a factor are multiplied */
-    double inner;  /* <X, model> after the last mode */
+    double inner;  /* <X, model> after the last mode, X being the tensor */
     /* <X, model> after another mode than the last, if each mode reports the objective */
     double watched;
     double model, left; /* |model|^2; and |X - model|^2, which includes rounding errors */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Computes what a specification needs of methods and backends, and writes it for messages. */
+/* Computes what a specification needs of methods and backends, and writes it as text for
+ * messages. */
 #include "cpd/spec/spec.h"
 
 #include <math.h>

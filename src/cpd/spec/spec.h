@@ -154,7 +154,7 @@ enum ts_spec_property {
     TS_N_PROPERTIES
 };
 
-/* Bit k: property k holds for the mode, or for all modes. */
+/* Returns a bit for each property k: it holds for the mode, or for all modes. */
 uint32_t ts_spec_properties(const struct ts_spec *spec, uint32_t mode);
 
 /* Returns TS_EARG if two settings of the specification exclude each other, or if a setting has an

@@ -42,7 +42,7 @@ struct ts_checkpoint {
     double *chunk; /* CHUNK_BYTES of memory while rows are read from the backend, otherwise NULL */
     uint64_t chunk_rows;
 
-    /* the copied factors of the state; a thread writes them */
+    /* the copied factors of the state, which a thread writes to the file */
     char *rows;
     uint64_t rows_bytes, rows_at[TS_MAX_ORDER];
     /* copy of Gram matrices and lambda and, in an accelerated run, of the norms of the sweep
@@ -52,7 +52,7 @@ struct ts_checkpoint {
     struct ts_disk_figures *figures_copy;
     pthread_t thread;
     int running;
-    uint64_t began_ns, pause_ns, cpu_ns; /* cpu_ns: CPU time of the thread */
+    uint64_t began_ns, pause_ns, cpu_ns; /* cpu_ns: CPU time of the thread that writes */
     atomic_int give_up, finished;
     int rc;
     struct ts_err err;
@@ -420,7 +420,7 @@ void ts_checkpoint_free(struct ts_checkpoint *c)
 {
     if (c == NULL)
         return;
-    join(c); /* after a failure, the run is resumed from the state that this thread writes */
+    join(c); /* a run that failed is resumed from the state that the thread writes */
     ts_bigmem_free(c->rows, c->rows_bytes);
     free(c->gram);
     free(c->past);

@@ -28,7 +28,7 @@
 #define TS_STATE_NAME_1 "state.1"
 
 struct ts_checkpoint_conf {
-    int dir;           /* an open directory */
+    int dir;           /* descriptor of the directory where states are written */
     const char *where; /* the path of `dir`, for messages */
     const struct ts_tensor *tensor;
     const struct ts_backend *backend;
@@ -96,7 +96,8 @@ void ts_checkpoint_keep(struct ts_checkpoint *c, struct ts_accelerate *a);
 struct ts_best;
 void ts_checkpoint_keep_best(struct ts_checkpoint *c, struct ts_best *b);
 
-/* Takes over moments, as ts_checkpoint_keep does. memory: the result of ts_bigmem_new. */
+/* Takes over the moments (matrices that a method keeps), as ts_checkpoint_keep does. memory: the
+ * result of ts_bigmem_new. */
 void ts_checkpoint_keep_moments(struct ts_checkpoint *c, void *memory, uint64_t bytes);
 
 /* ---- for the caller of the run (engine/run.c) ---- */

@@ -64,9 +64,10 @@ struct ts_disk_constraint {
     uint32_t demands;
     uint32_t fixed; /* the factor is fixed: 0 or 1 */
     double l1, l2;
-    /* A sum over the factor of the mode for its penalty. With l1: of magnitudes. With smooth: of
-     * squared second differences of rows. With both: l1 times the first plus smooth/2 times the
-     * second. With `observed`: of squares, weighted as l2 weights them. */
+    /* The sum over the factor that its penalty needs. With l1, this is the sum of magnitudes. With
+     * smooth, it is the sum of squared second differences of rows. With both, it is l1 times the
+     * first plus smooth/2 times the second. With `observed`, it is the sum of squares, weighted as
+     * l2 weights them. */
     double size;
     double lower, upper; /* with TS_DEMAND_BOUNDS; otherwise 0 */
     double smooth;       /* with TS_DEMAND_SMOOTH; otherwise 0 */
@@ -131,10 +132,9 @@ enum ts_state_flag {
     /* float32: in the next sweep that ends, the last mode is summed in float64 */
     TS_STATE_WIDE = 2,
     TS_STATE_EXACT = 4, /* after the last whole sweep the residual was nothing but rounding */
-    TS_STATE_FIT =
-        /* the last mode is solved, and another pass over it follows for the fit. It sums the MTTKRP
-         * in float64, or the errors at observed cells. */
-    8,
+    /* the last mode is solved, and another pass over it follows for the fit. It sums the MTTKRP in
+     * float64, or the errors at observed cells. */
+    TS_STATE_FIT = 8,
 };
 
 /* Numbers of 64 bits in a state: sums of struct ts_solver_sweep over the finished modes of the
