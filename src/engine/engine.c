@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens the parts of an engine one after another. Each limits the memory of the next. */
+/* Opens the parts of an engine one after another. Each part limits the memory of the next one. */
 #include "engine/engine.h"
 
 #include <stdio.h>

@@ -103,7 +103,7 @@ static char *join(const char *dir, const char *name, struct ts_err *err)
     return NULL;
 }
 
-/* Returns a number of an object; NaN if it is null or missing. */
+/* Returns the number that a JSON object has as member `key`; NaN if it is null or missing. */
 static double number(const struct ts_json_value *object, const char *key)
 {
     const struct ts_json_value *v = ts_json_get(object, key);
@@ -396,8 +396,8 @@ static int is_row(const struct ts_models_row *row, const struct ts_models_rank *
            strcmp(row->name, name) == 0 && row->n_dead <= row->rank;
 }
 
-/* A number of struct ts_models_row or ts_models_rank, and its name in a file. NAN if it is null or
- * missing. */
+/* Where a number is in struct ts_models_row or ts_models_rank, and its name in a JSON file. A
+ * number that is null or missing there becomes NAN. */
 struct figure {
     const char *name;
     size_t at;

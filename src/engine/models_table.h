@@ -35,7 +35,7 @@ struct ts_models_row {
     /* error at held-out cells as RMSE, and as mean loss; NaN if there are none */
     double held_out, held_out_loss;
     double seconds; /* time of the model's sweeps */
-    /* similarity to the best model of the rank (see above); NaN: not computed yet */
+    /* factor match score of this model and the best one of its rank; NaN: not computed yet */
     double score;
     char ended[40];
 };

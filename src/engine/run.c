@@ -267,8 +267,8 @@ static void close_run(struct ts_run *run, const char *state, const char *sentenc
     run->solver = NULL;
     ts_checkpoint_free(run->checkpoint);
     run->checkpoint = NULL;
-    /* this comes first, because the thread of status.json could write it again into a directory
-     * that is being cleared */
+    /* this comes first, because the thread that writes status.json could write it again into a
+     * directory that is being cleared */
     ts_run_status_remove(&run->status);
     ts_model_end(run->out);
     run->out = NULL;

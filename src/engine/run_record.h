@@ -36,7 +36,7 @@ struct ts_run_sweep {
     double held_out_loss;       /* mean loss at held-out cells; NaN if there are none */
     /* error at observed cells and at held-out cells; NaN if there are none */
     double rmse, held_out;
-    uint32_t n_dead;     /* number of components that are all zero */
+    uint32_t n_dead;     /* number of components that are zero in some mode */
     uint32_t n_singular; /* number of modes whose equations were singular up to rounding */
 };
 
