@@ -19,7 +19,7 @@
 
 #include "mpi/heartbeat.h"
 
-#define PIECE    (UINT64_C(1) << 30) /* bytes of one message */
+#define PIECE    (UINT64_C(1) << 30) /* most bytes of one message */
 #define TAG_MOVE 1
 #define TAG_DEAL 3
 /* a rank that fails or stops sends a message with this tag to all others, which may be far from
@@ -252,7 +252,7 @@ static int deal(struct ts_comm *c, const void *send, const uint64_t *send_first,
 
 #define HUGE UINT64_C(2097152)
 #ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#define MADV_COLLAPSE 25 /* its value since Linux 6.1 */
 #endif
 
 static uint64_t shared_bytes(uint64_t bytes)
