@@ -170,7 +170,7 @@ static void *at(const struct ts_opt *opt, void *args)
     return (char *)args + opt->at;
 }
 
-/* Returns the position of `text` among the words of a CHOICE, or -1. */
+/* Returns the position of `text` among the words of an option of type CHOICE, or -1. */
 static int choice(const char *words, const char *text)
 {
     const size_t n = strlen(text);

@@ -50,7 +50,7 @@ struct ts_opt {
     enum ts_opt_type type;
     size_t at;        /* offset in the struct of arguments */
     const char *def;  /* default as a user would type it; NULL: none (0, NULL) */
-    const char *arg;  /* the name of the value in --help, "N", "SIZE"; the words of a CHOICE */
+    const char *arg;  /* the name of the value in --help, "N", "SIZE"; for CHOICE its words */
     const char *help; /* one or more sentences, lower-case start, no full stop at the end */
 };
 

@@ -172,8 +172,8 @@ void ts_opt_help(const struct ts_cmd *cmd, FILE *to)
     }
 }
 
-/* Writes an option for -h: with the first sentence of its help, and without the words of a long
- * CHOICE. */
+/* Writes an option for -h, with the first sentence of its help. The words of an option of type
+ * CHOICE are left out if they are long. */
 static void brief_option(const struct ts_opt *o, FILE *to)
 {
     const char *end = strstr(o->help, ". ");

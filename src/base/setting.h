@@ -38,7 +38,7 @@
 #define TS_NTH_COMPONENT   "component " TS_NTH("%u")
 #define TS_NTH_COLUMN      "column " TS_NTH("%u")
 #define TS_NTH_INDEX       TS_NTH("%" PRIu64)
-#define TS_NTH_COUNTED     "counted from " TS_NTH("1") /* says from where such numbers count */
+#define TS_NTH_COUNTED     "counted from " TS_NTH("1") /* says from which number modes count */
 
 /* The long name of an option, which is not replaced by a field or keyword. For errors in options
  * that were typed, or that are stored in a file. */

@@ -35,7 +35,7 @@ struct ts_trace {
     struct ts_atomic_file *out;
     uint64_t start_ns; /* ts_clock_ns at the time that is 0 in the file */
 
-    pthread_mutex_t file_lock; /* protects the fields below */
+    pthread_mutex_t file_lock; /* protects the members up to `sys` */
     FILE *file;
     char *buffer;
     /* comma: 1 if a comma is needed before the next event; sys: errno of the first failure */

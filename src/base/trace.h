@@ -35,11 +35,11 @@ struct ts_trace;
 #define TS_TRACE_GPU(g) ((1u + (uint32_t)(g)) * TS_TRACE_LANES)
 
 enum ts_trace_lane {
-    /* events of the host */
+    /* lanes of the host */
     TS_TRACE_MODES = 0, /* MTTKRP and row update of each mode, as the backend's caller sees them */
     TS_TRACE_READ = 1,  /* reads from disk; + a number below 127, as several reads overlap */
     TS_TRACE_CHECK = 128, /* checks of shards; + number of the thread, below 128 */
-    /* events of a GPU, to be added to TS_TRACE_GPU */
+    /* lanes of a GPU; TS_TRACE_GPU is to be added to these numbers */
     TS_TRACE_WAIT = 0, /* a device waits for a shard */
     TS_TRACE_COPY = 1,
     TS_TRACE_SOLVE = 2,

@@ -265,7 +265,8 @@ int ts_atomic_dir_held(int partial, long *pid)
 
 /* ---- opening and closing an unfinished directory ---- */
 
-/* Fails before the work begins if the place cannot be replaced at the end, as a mount point cannot.
+/* Fails before the work begins if what has the result's name cannot be replaced at the end, such as
+ * a mount point.
  * A path such as `.` is replaced by one with a parent directory. */
 static int check_place(char **path, const char *noun, struct ts_err *err)
 {

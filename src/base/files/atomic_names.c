@@ -69,12 +69,12 @@ static int note_kind(void *ctx, int dir, const char *name)
             break;
         if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT)
             return 0; /* removed meanwhile, by a process that has just committed */
-        if (s->unread != ENOENT || tries == 100) /* removed and made again: another process's
-                                                  * file */
+        if (s->unread != ENOENT || tries == 100) /* another process removed it and made a
+                                                  * new one */
             break;
     }
     if (kind == TS_ATOMIC_FOREIGN && s->unread == ENOENT)
-        s->unread = 0; /* the file exists; `kind` looked for another one that tells what it is */
+        s->unread = 0; /* the file exists; conf->kind looked for a second file, which is missing */
     s->has_files = 1;
     s->fixed |= faccessat(dir, name, X_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) == 0 &&
                 fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&

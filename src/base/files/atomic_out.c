@@ -197,8 +197,8 @@ static int is_ours(const struct ts_atomic_conf *conf, int fd, int unfinished)
     return n > 0 && conf->looks(head, (size_t)n, mark != TS_WRITTEN_UNKNOWN);
 }
 
-/* With `force`: checks that tstream wrote the existing file of the name, and that this user can
- * replace it. */
+/* If conf.force is set, checks that tstream wrote the existing file of the name, and that this user
+ * can replace it. */
 static int check_old(const struct ts_atomic_file *f, struct ts_err *err)
 {
     const int fd = open(f->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);

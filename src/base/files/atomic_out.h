@@ -60,15 +60,15 @@ struct ts_atomic_conf {
     int force;         /* an existing result may be replaced, and a state dropped */
     int resume;        /* an existing result may be replaced; its state is kept */
     int resumable;     /* the command has --resume, which messages mention */
-    /* For a directory: returns the kind of a file in it, or of a directory, all of whose files must
-     * be ours. Such a directory is cleared as a whole, one level deep. It is not called for the
-     * lock. whole: the directory is a complete result, so the contents of files are checked, not
-     * only their names. Otherwise it is unfinished, and files may end at any byte. */
+    /* For a result that is a directory: returns the kind of a file in it, or of a directory, all of
+     * whose files must be ours. Such a directory is cleared as a whole, one level deep. It is not
+     * called for the lock. whole: the directory is a complete result, so the contents of files are
+     * checked, not only their names. Otherwise it is unfinished, and files may end at any byte. */
     enum ts_atomic_kind (*kind)(int dir, const char *name, int whole);
-    /* For a file: whether its first n bytes are those of an output of this kind. sure: they must be
-     * a signature, as for a file without a mark, which an earlier version may have written.
-     * Otherwise they only need to look similar, as the file system keeps no marks. NULL: no file
-     * counts as ours by its bytes */
+    /* For a result that is a file: whether its first n bytes are those of an output of this kind.
+     * sure: they must be a signature, as for a file without a mark, which an earlier version may
+     * have written. Otherwise they only need to look similar, as the file system keeps no marks.
+     * NULL: no file counts as ours by its bytes */
     int (*looks)(const char *head, size_t n, int sure);
 };
 
@@ -85,8 +85,8 @@ void ts_atomic_dir_close(struct ts_atomic_dir *d);
 /* returns the path of the directory to write files in */
 const char *ts_atomic_dir_partial(const struct ts_atomic_dir *d);
 int ts_atomic_dir_fd(const struct ts_atomic_dir *d); /* descriptor of `partial`; not to be closed */
-uint64_t ts_atomic_dir_free(const struct ts_atomic_dir *d); /* bytes of its file system at opening;
-                                                             * UINT64_MAX: not known */
+uint64_t ts_atomic_dir_free(const struct ts_atomic_dir *d); /* free bytes of its file system when it
+                                                             * was opened; UINT64_MAX: not known */
 
 /* Makes a new file in the directory, and finishes it: the data is flushed to disk. *path is for
  * messages, and to be freed. */
@@ -94,7 +94,7 @@ int ts_atomic_dir_create(struct ts_atomic_dir *d, const char *name, FILE **ret, 
                          struct ts_err *err);
 int ts_atomic_dir_finish(FILE *file, const char *path, struct ts_err *err);
 
-/* Syncs every file, then puts the directory in its place. */
+/* Syncs every file of the directory, then gives the directory its final name. */
 int ts_atomic_dir_commit(struct ts_atomic_dir *d, struct ts_err *warn, struct ts_err *err);
 
 /* Whether a process is writing to the open directory PATH.partial. Returns 1 and the process's

@@ -33,8 +33,8 @@ int ts_lock_parse(const char *text, struct ts_lock_text *ret);
 void ts_lock_read(int fd, char *text, size_t room); /* "" if it cannot be read */
 int ts_lock_write(int fd, int replaces);            /* returns -1 with errno on failure */
 
-/* Whether a file is a lock. An empty file counts, since its process may not have written to it
- * yet. */
+/* Whether a file is the lock file of a directory. An empty file counts, since its process may not
+ * have written to it yet. */
 int ts_lock_is(int dir, const char *name);
 
 /* Whether the lock of a directory has the second line, of a result that replaces another one. */

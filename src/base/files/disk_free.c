@@ -27,7 +27,7 @@ static uint64_t quota_left(int fd, int kind, unsigned id)
 #ifdef SYS_quotactl_fd
     struct dqblk q;
     uint64_t limit;
-    /* not by the macro QCMD, which shifts a signed number beyond its range */
+    /* computed without the macro QCMD, which shifts a signed number beyond its range */
     const unsigned command = (unsigned)Q_GETQUOTA << SUBCMDSHIFT | ((unsigned)kind & SUBCMDMASK);
     if (syscall(SYS_quotactl_fd, fd, command, id, &q) != 0)
         return UINT64_MAX;

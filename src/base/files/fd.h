@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* as an offset: the current position of the file, as write(2) uses it */
+/* offset that means the current position of the file, as write(2) uses it */
 #define TS_FD_NEXT UINT64_MAX
 
 int ts_fd_write(int fd, const void *data, size_t bytes, uint64_t at);

@@ -71,7 +71,7 @@ int ts_file_crowded(int fd)
 
 /* ---- opening a directory and its files ---- */
 
-/* Makes the object, which owns fd. Closes fd on failure. */
+/* Makes a struct ts_open_dir, which owns fd. Closes fd on failure. */
 static int make(int fd, const char *path, const char *real, struct ts_open_dir **ret,
                 struct ts_err *err)
 {

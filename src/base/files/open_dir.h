@@ -38,7 +38,7 @@ int ts_open_dir_inside(const struct ts_open_dir *parent, const char *name, const
 /* Uses an open directory, whose descriptor stays the caller's. path: its path. */
 int ts_open_dir_at(int fd, const char *path, struct ts_open_dir **ret, struct ts_err *err);
 
-/* Opens the same directory again. */
+/* Opens the directory of d once more, as another object. */
 int ts_open_dir_again(const struct ts_open_dir *d, struct ts_open_dir **ret, struct ts_err *err);
 void ts_open_dir_close(struct ts_open_dir *d); /* d may be NULL */
 

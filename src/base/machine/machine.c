@@ -122,7 +122,7 @@ static int find_cgroup(const char *root, const char *controller, struct cgroup *
     return 1;
 }
 
-/* Changes g to its parent. Returns 0 at the top. */
+/* Changes the cgroup g to its parent. Returns 0 at the top of the hierarchy. */
 static int parent(struct cgroup *g)
 {
     char *slash = strrchr(g->path, '/');
@@ -189,7 +189,7 @@ static void limit_by_cgroups(const char *root, struct ts_machine *m)
             number_in(root, &g, g.v2 ? "memory.current" : "memory.usage_in_bytes");
         const uint64_t cache = cache_in(root, &g);
         if ((most & high) == UINT64_MAX || used == UINT64_MAX)
-            continue; /* no limit here; v1 writes "no limit" as a huge number */
+            continue; /* no limit here; cgroup v1 writes that as a huge number */
         limit(m, most < high ? most : high, used > cache ? used - cache : 0);
     } while (parent(&g));
 }
@@ -231,7 +231,7 @@ static void limit_by_process(const char *root, struct ts_machine *m)
         limit(m, rl.rlim_cur, data * (uint64_t)page);
 }
 
-/* Returns the CPUs that a quota allows, rounded up, or UINT64_MAX without a quota. */
+/* Returns the CPUs that the quota of a cgroup allows, rounded up, or UINT64_MAX without a quota. */
 static uint64_t quota_cpus(const char *root, const struct cgroup *g)
 {
     uint64_t quota = UINT64_MAX, period = 0;
@@ -245,7 +245,7 @@ static uint64_t quota_cpus(const char *root, const struct cgroup *g)
         quota = number_in(root, g, "cpu.cfs_quota_us");
         period = number_in(root, g, "cpu.cfs_period_us");
     }
-    if (quota > INT64_MAX || period == 0 || period > INT64_MAX) /* v1 writes -1 for no quota */
+    if (quota > INT64_MAX || period == 0 || period > INT64_MAX) /* cgroup v1 has -1 for none */
         return UINT64_MAX;
     return quota / period + (quota % period != 0);
 }

@@ -18,7 +18,7 @@
 size_t ts_threads_stack_bytes(const char *text)
 {
     unsigned long long n;
-    uint32_t shift = 10; /* a bare number is KiB */
+    uint32_t shift = 10; /* a number without a unit counts KiB */
     char *end;
     if (text == NULL)
         return 0;
