@@ -59,7 +59,7 @@ static void add_weighted(struct ts_score_sums *to, const struct ts_cells *c)
     ts_score_add(to, &lane[0]);
 }
 
-/* Adds the block's sum of x log m, or records that a value is not a count or a model not
+/* Adds the block's sum of x log m, or records that a value is not a count or a model value not
  * positive. */
 static void add_logs(struct ts_scoring *s, struct ts_score_worker *w, const struct ts_cells *c)
 {

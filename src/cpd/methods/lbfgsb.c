@@ -51,7 +51,7 @@ struct lbfgsb {
     uint64_t spans[TS_MAX_ORDER + 1]; /* for each mode: number of spans in the modes before it */
     int known;                        /* 1: `direction` is valid */
     int open;
-    uint32_t n_pairs, next; /* number of stored pairs, and the place of the next one */
+    uint32_t n_pairs, next; /* number of stored pairs (step and change), and place of the next */
     uint32_t tries;
 };
 

@@ -202,9 +202,9 @@ static int lowers(const struct step *s)
     return s->promise < 0 && s->change <= ENOUGH * s->promise;
 }
 
-/* trial := the better of two steps: one that ends at 0, and one that may cross 0. With the first
- * alone, a stiff column that moves through 0 would cross entry by entry. With the second alone, no
- * entry would become 0. */
+/* trial := the better of two steps: in the first one, entries end at 0 instead of crossing it, and
+ * in the second one they may cross 0. With the first alone, a stiff column that moves through 0
+ * would cross entry by entry. With the second alone, no entry would become 0. */
 static struct step try_both(const struct ts_curve *c, const struct vectors *v, double part)
 {
     const struct step to = try_part(c, v, part, 0);

@@ -14,7 +14,7 @@
 
 #include "cpd/solver/init.h"
 
-/* One row update: computes the rows of a mode from its MTTKRP. */
+/* The arguments of one row update, which computes the rows of a mode from its MTTKRP. */
 struct ts_row_task {
     const struct ts_init_conf *init; /* tensor, backend, rank, threads, specification */
     enum ts_precision precision;     /* precision of the rows in the backend */

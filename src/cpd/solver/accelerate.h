@@ -46,7 +46,7 @@ struct ts_accelerate;
  * all cells choose their steps themselves. */
 int ts_accelerate_check(const struct ts_spec *spec, uint32_t order, struct ts_err *err);
 
-/* Returns the bytes of the factors B. */
+/* Returns the bytes of the factors B (see the head of this file). */
 uint64_t ts_accelerate_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                              const struct ts_spec *spec);
 
@@ -54,8 +54,8 @@ int ts_accelerate_new(const struct ts_init_conf *init, enum ts_precision precisi
                       struct ts_accelerate **ret, struct ts_err *err);
 void ts_accelerate_free(struct ts_accelerate *a); /* a may be NULL */
 
-/* To be called after each sweep (from 1) with its fit or, with penalties, 1 - sqrt(2 F) / |X|
- * with the objective F. */
+/* To be called after each sweep (from 1) with its fit or, with penalties, 1 - sqrt(2 F) / |X| with
+ * the objective F. */
 void ts_accelerate_fit(struct ts_accelerate *a, uint32_t sweep, double fit);
 
 /* To be called before the next sweep. Changes the factors of the backend, their Gram matrices

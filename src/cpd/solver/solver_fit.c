@@ -117,9 +117,8 @@ int ts_solver_fit_nothing_left(const struct ts_solver *a)
     return fabs(a->left) <= rounding(a, ts_solver_fit_is_rounded(a));
 }
 
-/* Refuses a squared residual that is negative by more than rounding: the nonzeros of the tensor
- * and the norm in its header disagree.
- * Clipping it to 0 would report a fit of 1. */
+/* Refuses a squared residual that is negative by more than rounding: the nonzeros of the tensor and
+ * the norm in its header disagree. Clipping the residual to 0 would report a fit of 1. */
 int ts_solver_fit_check(const struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_tensor *t = a->conf->init.tensor;

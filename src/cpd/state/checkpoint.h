@@ -87,7 +87,8 @@ void ts_checkpoint_save(struct ts_checkpoint *c, struct ts_state *s);
 /* Saves the state of a run that made all its sweeps as DIR/state, unless every_ns is 0. */
 void ts_checkpoint_end(struct ts_checkpoint *c, struct ts_state *s);
 
-/* Takes over `a`: the checkpoint owns it from now on, because the state at the end refers to it. */
+/* Takes over the data of the extrapolation: the checkpoint owns them from now on, because the state
+ * at the end refers to them. */
 struct ts_accelerate;
 void ts_checkpoint_keep(struct ts_checkpoint *c, struct ts_accelerate *a);
 

@@ -18,7 +18,7 @@
 #include "cpd/state/state.h"
 
 struct ts_resume {
-    char *dir;              /* X.cp */
+    char *dir;              /* path of the result X.cp */
     struct ts_open_dir *in; /* the directory of the state: X.cp.partial or X.cp */
     struct ts_state_file *file;
     int of_result; /* 1: the state is that of X.cp: X.cp.partial has none, or is a leftover */
