@@ -4,9 +4,9 @@
  *
  * Loading a truncated or damaged file may end the process. So everything that would be loaded is
  * read and compared with the hash in the note (gpu/module/gpu_note.h). The hash covers the headers
- * of segments and the loaded segments, so symbols and debug information may be stripped from a
- * file after its hash was written. The fields of the ELF header that locate sections count as
- * zeros, and so does the hash.
+ * of segments and the loaded segments, so symbols and debug information may be stripped from a file
+ * after its hash was written. The fields of the ELF header that locate sections count as zeros, and
+ * so does the hash.
  *
  *   format   XXH3-64 of program headers and loaded segments, in the order of the file
  *   threads  any thread

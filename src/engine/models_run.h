@@ -19,7 +19,7 @@
 #include "cpd/state/state.h"
 
 struct ts_models_run {
-    char *dir;              /* X.cp; NULL: nothing is open */
+    char *dir;              /* path of the result X.cp; NULL: nothing is open */
     struct ts_open_dir *in; /* X.cp.partial, which the file was read from */
     char *path;             /* path of the file, for messages */
     int unsealed;           /* 1: the file has no checksum, because an earlier version wrote it */
