@@ -30,7 +30,7 @@ struct ts_heartbeat;
 
 /* To be called before MPI_Init_thread, which waits for all ranks. Ends this process and its
  * launcher if ts_heartbeat_start has not returned after TS_HEARTBEAT_STARTS times the timeout
- * below. name: the name of the program, which must stay valid. */
+ * (TS_HEARTBEAT_SECONDS). name: the name of the program, which must stay valid. */
 #define TS_HEARTBEAT_STARTS 30
 void ts_heartbeat_before(const char *name);
 
