@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define SENTENCE_CHARS 2048u
-#define WORD_CHARS     40u /* bytes of a number or an option */
+#define WORD_CHARS     40u /* most bytes of a number or an option in a message */
 
 /* For each mark the names by enum ts_words: a field, a keyword, an option. Words after the first
  * one are values or parts of the message. Settings that only tshard has are named with the

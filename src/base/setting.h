@@ -62,7 +62,7 @@
 #define TS_SET_OUT       TS_SET_("out")
 #define TS_SET_OUTPUT    TS_SET_("output") /* the result of a build */
 #define TS_SET_REPLACE   TS_SET_("replace")
-#define TS_SET_RESUME    TS_SET_("resume") /* a path follows */
+#define TS_SET_RESUME    TS_SET_("resume") /* in messages, a path follows */
 #define TS_SET_ROWS_USED TS_SET_("rows used")
 #define TS_SET_NO_LABELS TS_SET_("no labels")
 #define TS_SET_SAVE_INIT TS_SET_("save init")
@@ -80,7 +80,7 @@
 #define TS_SET_NO_DUPLICATES    TS_SET_("no duplicates")
 #define TS_SET_TRANSFORM        TS_SET_("transform")
 #define TS_SET_KEEP_ZEROS       TS_SET_("keep zeros")
-#define TS_SET_REPEAT           TS_SET_("repeat") /* of an append */
+#define TS_SET_REPEAT           TS_SET_("repeat") /* a setting of an append to a tensor */
 #define TS_SET_PARTIAL_MAP      TS_SET_("partial map")
 #define TS_SET_FORMAT           TS_SET_("format")
 #define TS_SET_CELLS_CSV        TS_SET_("cells csv") /* for a list of cells to predict */

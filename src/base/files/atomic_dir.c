@@ -266,8 +266,7 @@ int ts_atomic_dir_held(int partial, long *pid)
 /* ---- opening and closing an unfinished directory ---- */
 
 /* Fails before the work begins if what has the result's name cannot be replaced at the end, such as
- * a mount point.
- * A path such as `.` is replaced by one with a parent directory. */
+ * a mount point. A path such as `.` is replaced by one with a parent directory. */
 static int check_place(char **path, const char *noun, struct ts_err *err)
 {
     const char *last = strrchr(*path, '/');
@@ -295,7 +294,8 @@ static int check_place(char **path, const char *noun, struct ts_err *err)
     return 0;
 }
 
-/* Checks that a file or directory that has the name may be replaced. *there: 1 if one exists. */
+/* Checks that a file or directory that has the result's name may be replaced. *there: 1 if one
+ * exists. */
 static int check_target(const struct ts_atomic_dir *d, int *there, struct ts_err *err)
 {
     struct ts_atomic_names s;
@@ -551,7 +551,8 @@ static int put_in_place(struct ts_atomic_dir *d, int *replaced, struct ts_err *w
     return ts_fail(err, TS_EBUSY, "%s: another process makes and removes it", d->path);
 }
 
-/* Fails because a process that ignores locks has just taken the name. Nothing is removed. */
+/* Fails because a process that ignores locks has just taken the name of the result. Nothing is
+ * removed. */
 static int fail_other(const struct ts_atomic_dir *d, int replaced, struct ts_err *err)
 {
     return ts_fail(err, TS_EBUSY, "%s: another process took its name, so that %s is another's%s%s",

@@ -21,7 +21,7 @@ struct ts_atomic_names {
     int whole;
     int has_files, has_state;
     int unmarked;      /* 1: `foreign` may be ours, but has no mark that proves it */
-    int fixed;         /* 1: the directory contains one whose files this user cannot remove */
+    int fixed;         /* 1: a directory inside it has files that this user cannot remove */
     char foreign[256]; /* the name of a file that is not ours; "": none */
     int unread;        /* errno if `foreign` could not be read; otherwise 0 */
 };

@@ -56,8 +56,8 @@ struct ts_atomic_conf {
     const char *suffix; /* added to the path until the commit: ".building" or ".partial" */
     /* "tensor" or "decomposition", for messages. Strings from here on must stay valid */
     const char *what;
-    const char *place; /* the setting for another place, in messages: TS_SET_OUT */
-    int force;         /* an existing result may be replaced, and a state dropped */
+    const char *place; /* for messages: the setting that chooses another place */
+    int force;         /* an existing result may be replaced, and the state of a run dropped */
     int resume;        /* an existing result may be replaced; its state is kept */
     int resumable;     /* the command has --resume, which messages mention */
     /* For a result that is a directory: returns the kind of a file in it, or of a directory, all of
@@ -124,7 +124,7 @@ int ts_atomic_file_open(const struct ts_atomic_conf *conf, struct ts_atomic_file
 void ts_atomic_file_close(struct ts_atomic_file *f);
 
 const char *ts_atomic_file_path(const struct ts_atomic_file *f);
-int ts_atomic_file_fd(const struct ts_atomic_file *f); /* to write to; not to be closed */
+int ts_atomic_file_fd(const struct ts_atomic_file *f); /* to be written to; not to be closed */
 int ts_atomic_file_commit(struct ts_atomic_file *f, struct ts_err *warn, struct ts_err *err);
 
 /* ---- a file of a directory that is replaced as a whole, many times ---- */
@@ -139,9 +139,9 @@ enum ts_atomic_sync {
 int ts_atomic_put(int dir, const char *where, const char *name, const void *data, size_t bytes,
                   enum ts_atomic_sync sync, struct ts_err *err);
 
-/* The same in steps, for data too large for memory: begin opens a new file NAME.new to write to,
- * end closes fd and renames the file. If writing failed (rc < 0), end removes the file and returns
- * rc. */
+/* Like ts_atomic_put, but in steps, for data too large for memory: begin opens a new file NAME.new
+ * to write to, end closes fd and renames the file. If writing failed (rc < 0), end removes the file
+ * and returns rc. */
 int ts_atomic_put_begin(int dir, const char *where, const char *name, int *fd, struct ts_err *err);
 int ts_atomic_put_end(int dir, const char *where, const char *name, int fd, int rc,
                       enum ts_atomic_sync sync, struct ts_err *err);

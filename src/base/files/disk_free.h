@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 struct ts_disk_free {
-    uint64_t bytes;     /* UINT64_MAX: not known */
+    uint64_t bytes;     /* bytes that may still be written; UINT64_MAX: not known */
     uint64_t device;    /* equal for two directories of one file system; 0: not known */
     int in_memory;      /* 1: the file system is tmpfs */
     uint64_t file_most; /* RLIMIT_FSIZE: the largest file that this process may write */

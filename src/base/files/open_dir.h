@@ -77,7 +77,7 @@ struct ts_file_id {
     ino_t ino;
 };
 
-/* Returns 1, or 0 if the file does not exist. */
+/* Sets *ret to the identity of a file, and returns 1. Returns 0 if the file does not exist. */
 int ts_file_id_of(const char *path, struct ts_file_id *ret);
 int ts_file_id_open(int fd, struct ts_file_id *ret);
 int ts_file_id_same(const struct ts_file_id *a, const struct ts_file_id *b);

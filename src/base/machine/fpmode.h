@@ -68,7 +68,7 @@ static inline void ts_fpmode_restore(uint64_t mode)
 
 #endif
 
-/* Sets the mode described above for the calling thread. Returns the old mode, for
+/* Sets the mode of the head of this file for the calling thread. Returns the old mode, for
  * ts_fpmode_restore. */
 static inline uint64_t ts_fpmode_flush(void)
 {

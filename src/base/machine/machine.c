@@ -17,7 +17,7 @@
 #define MAX_CACHES 8u
 
 struct cgroup {
-    char mount[PATH_BYTES]; /* where the hierarchy is mounted */
+    char mount[PATH_BYTES]; /* where the cgroup hierarchy is mounted */
     char path[PATH_BYTES];  /* path of our own cgroup in the hierarchy, "" or "/a/b" */
     int v2;
 };
