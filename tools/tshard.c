@@ -141,8 +141,8 @@ int tshard_run(int argc, char **argv)
         .see_also = "tstream",
     };
 #ifdef M_ARENA_MAX
-    mallopt(M_ARENA_MAX,
-            2); /* otherwise each thread reserves 64 MiB of address space, even under a limit */
+    /* otherwise malloc reserves 64 MiB of address space for each thread, even with a limit */
+    mallopt(M_ARENA_MAX, 2);
 #endif
     tool_sibling("tstream", other);
     return tool_main(&program, argc, argv);

@@ -28,18 +28,18 @@ int tshard_run(int argc, char **argv);
 struct ts_tensor;
 int tshard_open(const char *operand, struct ts_tensor **ret, struct ts_err *err);
 int tshard_open_any(const char *operand, struct ts_tensor **ret,
-                    struct ts_err *err); /* also opens dense tensors */
+                    struct ts_err *err); /* opens dense tensors as well */
 
-/* Shared by tshard build, plan and append: the options, and a command line made of them. */
+/* What tshard build, plan and append pass to their functions: parsed options and operands. */
 struct tshard_build_job {
-    const void *args; /* for tool_json_options */
+    const void *args; /* all arguments, for tool_json_options */
     struct ts_build_options *o;
-    struct ts_table_plan *plan; /* of append: what was said of tables */
-    uint64_t said;              /* of append: bits of enum ts_kept_id */
+    struct ts_table_plan *plan; /* tshard append: how tables are read, if options say so */
+    uint64_t said; /* tshard append: which properties of enum ts_kept_id options gave, as bits */
     const char *const *paths;
     uint32_t n_paths;
     int json;
-    int quiet, repeat; /* of append */
+    int quiet, repeat; /* tshard append: the options --quiet and --repeat */
     const char *compact_at;
     struct tool_progress *progress;
 };
@@ -47,24 +47,26 @@ typedef int tshard_build_fn(const struct ts_cmd *cmd, const struct tshard_build_
                             struct ts_err *err);
 
 extern const struct ts_opt tshard_build_opts[];
-/* those of a build, and two for a plan without files */
+/* the options of a build, and two more to plan one without input files */
 extern const struct ts_opt tshard_plan_opts[];
 extern const char *const tshard_build_headings[];
 extern const unsigned char tshard_build_section[];
 #define TSHARD_BUILD_BRIEF "output modes columns value bin format duplicates memory tmp force"
 
-/* Parses and completes the options of build or plan, and calls fn, which returns 0 or a negative
- * ts_code. Returns the exit status. */
+/* Parses the options of build or plan and sets defaults, and calls fn, which returns 0 or a
+ * negative ts_code. Returns the exit status. */
 int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard_build_fn *fn);
 
-/* The same for append: o->out is the tensor, the first operand, and the paths are the others. */
+/* The same for tshard append: o->out is the first operand, the tensor, and the paths are the
+ * others. */
 extern const struct ts_opt tshard_append_opts[];
 int tshard_append_command(const struct ts_cmd *cmd, int argc, char **argv, tshard_build_fn *fn);
 
-/* Whether an option was given, by the bits of tool_parse. */
+/* Whether the user gave an option. given: the bits that tool_parse set. */
 int tshard_has_option(const struct ts_cmd *cmd, uint64_t given, const char *name);
 
-/* Of a tensor of several segments: its path, malloc'ed, or NULL for any other operand. */
+/* Returns the path, malloc'ed, if the operand is a tensor of several segments (one for each
+ * append); else NULL. */
 char *tshard_segmented(const char *operand);
 
 #endif

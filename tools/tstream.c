@@ -94,7 +94,7 @@ static const struct tool_entry related[] = {
 
 void tstream_environment(void)
 {
-    /* By default all streams share 8 queues, and work waits for earlier work in the same queue. */
+    /* by default all CUDA streams share 8 queues, and work waits for earlier work in its queue */
     (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     (void)setenv("NCCL_NVLS_ENABLE", "0", 1); /* src/gpu/exchange/exchange_nccl.c says why */
 }

@@ -76,7 +76,7 @@ static void print_gpus(const struct ts_gpu_device *d, int n, const char *why)
 }
 
 /* Lists the GPUs. Returns their number; if it is 0, *why says why. *ret is NULL if memory ran out.
- * *no_nccl: why several GPUs cannot exchange through NCCL; code 0 if they can. */
+ * Sets *no_nccl: why several GPUs cannot exchange through NCCL; code 0 if they can. */
 static int list_gpus(struct ts_gpu_device **ret, struct ts_err *why, struct ts_err *no_nccl)
 {
     const struct ts_gpu_part *part;

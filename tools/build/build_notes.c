@@ -128,8 +128,8 @@ void build_notes(const struct ts_cmd *cmd, const char *tensor)
     ts_tensor_close(t);
 }
 
-/* With --base 0, a file whose indices start at 1 is read as well: index 0 is then an empty slice of
- * each mode, most likely by mistake. Returns the modes of numbers without index 0, as bits. */
+/* With --base 0, a file whose indices start at 1 is read as well: index 0 is then an empty slice
+ * of each mode, most likely by mistake. Returns a bit for each mode whose index 0 is unused. */
 static uint32_t modes_without_0(const char *path, uint32_t *order)
 {
     struct ts_tensor *t = NULL;

@@ -9,9 +9,9 @@
 
 #include "api/tools.h"
 
-/* Prints a line on standard error for each mode of two kinds: numbers that use few of their
- * indices, such as zip codes, years and times; and labels that are times, nearly all of them
- * different. */
+/* Prints a line on standard error for each mode whose indices were perhaps misread: numbers of
+ * which few are used, such as zip codes, years and times; and labels that are times, nearly all of
+ * them different. */
 void build_notes(const struct ts_cmd *cmd, const char *tensor);
 
 /* Prints a line if index 0 is used in no mode or, with `--base 0` (said_0), is not used in some

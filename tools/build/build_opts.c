@@ -14,7 +14,7 @@ static _Atomic uint64_t build_work;
 static void show(void *arg, const struct ts_build_step *step)
 {
     struct tool_progress *p = arg;
-    /* the name of the unit as a string constant, because step->unit may not stay valid */
+    /* the unit of the counted work as a string constant, because step->unit may not stay valid */
     const char *unit = strcmp(step->unit, "bytes") == 0 ? "bytes"
                        : *step->unit == '\0'            ? ""
                                                         : "nonzeros";

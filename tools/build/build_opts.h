@@ -12,7 +12,7 @@
 #include "api/tools.h"
 #include "tools/common/tool.h"
 
-/* Values of the build options that these commands share, as a part of their arguments. */
+/* Values of the options that build, gen, split and select share, as a part of their arguments. */
 struct build_opts {
     uint64_t memory, shard;
     uint32_t threads;
@@ -20,7 +20,7 @@ struct build_opts {
     int force, values, json, quiet, no_space_check;
 };
 
-/* Rows of an option table for this struct; `base` is its offset in the command's arguments. */
+/* Rows of an option table for a struct build_opts at the offset `base` of a command's arguments. */
 /* clang-format off */
 #define BUILD_FORCE_OPT(base) \
     { "force", 'f', TS_OPT_FLAG, (base) + offsetof(struct build_opts, force), NULL, NULL, \
@@ -45,7 +45,7 @@ struct build_opts {
     { "values", 0, TS_OPT_CHOICE, (base) + offsetof(struct build_opts, values), "float32", \
       "float32|float64", "precision of the values" }, \
     BUILD_PLACE_OPTS(base)
-/* The sections of --help for these rows, in their order. */
+/* For each of these rows, in their order, the section of --help in which it is printed. */
 #define BUILD_SECTIONS(output, room) \
     output, output, room, room, room, room, output, room, output
 /* clang-format on */

@@ -31,8 +31,8 @@ static int by_index(const void *a, const void *b)
                                 : (x->component > y->component) - (x->component < y->component);
 }
 
-/* Sets e to the nonzero entries of a factor, sorted by index, with columns scaled to norm 1.
- * Multiplies each component's weight by its column's norm. */
+/* Sets e to the nonzero entries of a factor, sorted by index, with each column scaled to norm 1.
+ * Multiplies the weight of each component by the norm that its column had. */
 static void find_entries(const struct ts_synth *s, uint32_t mode, struct entry *e, double *weight)
 {
     const uint64_t side = s->side[mode];

@@ -34,7 +34,8 @@ static const char *verdict(const struct plan_ahead *p, const struct ts_need *nee
     return need->both.low > p->disk ? "no" : need->both.high <= p->disk ? "yes" : "perhaps";
 }
 
-/* Prints a row of the plan with a range, such as "1.2 GiB or more" or "1.2 GiB to 3 GiB". */
+/* Prints a row of the plan with the bounds of a size, such as "1.2 GiB or more" or "1.2 GiB to 3
+ * GiB". */
 static void bounds_row(const char *what, struct ts_space s)
 {
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS], note[80];
@@ -54,8 +55,8 @@ static double factor_bytes(const struct plan_ahead *p)
     return rows * FACTOR_RANK * sizeof(float);
 }
 
-/* Returns the bytes of the indices in all copies if cells are at random positions: log2(cells
- * choose nnz) bits in each copy. */
+/* Returns the bytes of the indices in the copies of all modes if cells are at random positions:
+ * log2(cells choose nonzeros) bits in each copy. */
 static double random_bytes(const struct plan_ahead *p)
 {
     double bits = -log2((double)p->nnz) + 1 / log(2);

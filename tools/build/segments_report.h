@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* segments_report.h - what tshard info says of a tensor of several segments.
+/* segments_report.h - what tshard info prints about a tensor of several segments (one for each
+ * append).
  *
  *   threads  the main thread
  *   errors   0 or a negative ts_code
@@ -10,7 +11,7 @@
 #include "api/tools.h"
 #include "tools/common/tool.h"
 
-/* A date and time of UTC, as ISO 8601 has it, or "" for 0. Returns ret. */
+/* Writes a time as a date and time of UTC in ISO 8601, or "" for 0. Returns ret. */
 #define SEGMENT_TIME_CHARS 32u
 const char *segment_time(uint64_t seconds, char ret[SEGMENT_TIME_CHARS]);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tshard append, undo and compact: changes of a tensor that was built. */
+/* tshard append, undo and compact: add nonzeros to a tensor, take the last addition back, and merge
+ * all additions. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -56,7 +57,7 @@ static void print_appended(const struct tshard_build_job *job, const struct ts_b
     }
 }
 
-/* "25%" -> 0.25, "never" -> 0. */
+/* Parses the value of --compact-at: "25%" gives 0.25, and "never" gives 0. */
 static int share_of(const char *text, double *ret, struct ts_err *err)
 {
     char *end;
@@ -255,7 +256,7 @@ static int print_compacted(const char *name, const struct compact_args *args,
     return tool_flushed(err);
 }
 
-/* has_shard: --shard was given. */
+/* Merges the segments of a tensor, for tshard compact. has_shard: 1 if --shard was given. */
 static int compact(const struct ts_cmd *cmd, const struct compact_args *args, int has_shard,
                    const char *path, struct ts_err *err)
 {

@@ -30,7 +30,7 @@ enum { FORMAT_AUTO, FORMAT_LIST, FORMAT_CSV, FORMAT_TSV, FORMAT_TABLE };
 struct build_args {
     const char *out, *dims, *modes, *columns, *value, *weights, *text, *separator, *transform;
     int base, duplicates, zeros, format, header, names, partial_map, missing, quote, decimal;
-    int repeat; /* of append */
+    int repeat; /* tshard append: --repeat was given */
     const char *compact_at;
     struct ts_opt_list map, bin, time_unit;
     struct build_opts build;
@@ -358,7 +358,7 @@ static int plan_table(const struct build_args *a, const char *path, struct ts_bu
     return rc == 0 ? plan_units(a, t, &copy[2 + TS_MAX_ORDER], err) : rc;
 }
 
-/* The rows of format/kept.def that options decide, which were given. */
+/* Returns a bit for each row of format/kept.def whose option was given. */
 static uint64_t kept_of(const struct ts_cmd *cmd, uint64_t given)
 {
     uint64_t said = 0;

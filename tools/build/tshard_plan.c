@@ -19,8 +19,9 @@
  *             fall between the two trials is continued, at most that of the bound.
  *   time      The time of each phase is proportional to what it works on. If the build needs sorted
  *             runs, the trial sorts in areas smaller by the same factor, so it has as many runs.
- *   memory    Records take their size. The rest is what a trial had in memory beside its records.
- *             If all is sorted in memory, scratch of sorts grows as between the two trials.
+ *   memory    Records (unpacked nonzeros) have a known size. Other memory is what a trial used
+ *             beside its records. If all records are sorted in memory, the scratch memory of the
+ *             sorts grows as between the two trials.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -62,8 +63,9 @@ struct plan {
     double dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
     double shards_bytes[TS_MAX_ORDER], rows_bytes, labels_bytes, index_bytes;
     double disk_bytes, tmp_bytes;
-    double record_bytes, other_bytes; /* memory for records of nonzeros, and other memory */
-    struct ts_room room;              /* free space on disks before the trials */
+    /* bytes of the records (unpacked nonzeros), and of all other memory */
+    double record_bytes, other_bytes;
+    struct ts_room room; /* free space on disks before the trials */
     /* bounds of the memory and disk space of the build, from all that is known */
     struct ts_need need;
     struct ts_err refused, may_lack; /* failures that the build would report; code 0: none */
@@ -138,7 +140,7 @@ static int try_build(const struct tshard_build_job *job, struct plan *p, double 
     return rc;
 }
 
-/* Returns the words of a sort area of the real build. */
+/* Returns the words of the memory area in which the real build sorts records. */
 static uint64_t area_words(const struct plan *p, uint32_t order)
 {
     struct ts_build_memory m;

@@ -256,7 +256,8 @@ static int select_part(const struct ts_cmd *cmd, const struct select_args *args,
             rc = ts_pick_ranges(&pick, t, m, kept[m].range, kept[m].n, err);
     if (rc == 0)
         rc = parse_least(t, &args->least, &pick, err);
-    if (pick.left_out != 0) /* cells that differ only in modes left out become one: adds values */
+    /* if modes are left out, cells that differ only in these become one: adds their values */
+    if (pick.left_out != 0)
         o.duplicates = TS_DUPLICATES_SUM;
     if (rc == 0)
         rc = ts_build_tensor(&o, t, &pick, &report, err);

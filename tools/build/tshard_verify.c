@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tshard verify: reads everything that a tensor directory holds and checks it against everything
- * else in it. Memory: a shard per thread, 256 bytes a shard, and 8 bytes a row of modes with empty
- * slices. */
+/* tshard verify: reads all files of a tensor directory, and checks each against its checksums and
+ * the other files. Memory: a shard for each thread, 256 bytes for each shard, and 8 bytes for each
+ * row of modes with empty slices. */
 #include "api/tools.h"
 #include "config.h"
 
@@ -34,20 +34,23 @@ static const struct ts_opt verify_opts[] = {
 struct verify {
     const struct ts_tensor *t;
     uint32_t n_threads;
-    uint64_t n_shards, n_here;              /* of all modes; n_here: of a part those that it has */
-    uint64_t first_shard[TS_MAX_ORDER + 1]; /* of a mode, counted over all */
-    struct verify_sum *sum;                 /* of every shard */
-    uint64_t *rows[TS_MAX_ORDER];           /* indices of the rows of each mode; NULL: themselves */
-    struct ts_tensor_sums told;             /* the file `sums`, and whether there is one */
+    /* shards of all modes; n_here: those of them that a part of a tensor has */
+    uint64_t n_shards, n_here;
+    uint64_t first_shard[TS_MAX_ORDER + 1]; /* first shard of each mode, counted over all modes */
+    struct verify_sum *sum;                 /* sums of the nonzeros of each shard */
+    uint64_t *rows[TS_MAX_ORDER]; /* index of each row of each mode; NULL: row i is index i */
+    struct ts_tensor_sums told;   /* contents of the file `sums`, if has_sums */
     int has_sums, has_options;
-    struct ts_cell_sum cells[TS_MAX_ORDER]; /* of each copy, or of what is here of it */
+    /* sum of the cells of each mode's copy; in a part, of its shards */
+    struct ts_cell_sum cells[TS_MAX_ORDER];
     struct tool_progress progress;
-    uint64_t done, total;      /* bytes */
-    uint64_t n_bad, bad_shard; /* shards that failed, and the first of them */
-    struct ts_err err;         /* of that one */
+    uint64_t done, total;      /* bytes of shards that are checked, and of all */
+    uint64_t n_bad, bad_shard; /* number of failed shards, and the first of them */
+    struct ts_err err;         /* failure of shard bad_shard */
 };
 
-/* Of all failures the first in the file is told, whichever thread came first. */
+/* Keeps the failure of the first bad shard in the order of the tensor, whichever thread found one
+ * first. */
 static void note_failure(struct verify *v, uint64_t shard, const struct ts_err *err)
 {
 #pragma omp critical(verify_failure)
@@ -68,7 +71,7 @@ static uint32_t mode_of(const struct verify *v, uint64_t shard)
     return mode;
 }
 
-/* A part has not all shards. */
+/* Whether the directory has the shard: one that tshard part made lacks some shards. */
 static int is_here(const struct verify *v, uint64_t shard)
 {
     const uint32_t mode = mode_of(v, shard);
@@ -125,7 +128,8 @@ static int verify_shards(struct verify *v, struct ts_err *err)
     return 0;
 }
 
-/* Compares the sums of copies with each other and with the file. */
+/* Checks that the copies of all modes have the same sum of cells, and that it is the one in the
+ * file `sums`. */
 static int compare_sums(const struct verify *v, struct ts_err *err)
 {
     char is[TS_CELL_SUM_CHARS], want[TS_CELL_SUM_CHARS];
@@ -141,7 +145,7 @@ static int compare_sums(const struct verify *v, struct ts_err *err)
     return 0;
 }
 
-/* Puts the sums of the shards of each mode together and compares the modes. */
+/* Adds up the sums of the shards of each mode's copy, checks them, and compares the copies. */
 static int compare_copies(struct verify *v, struct ts_err *err)
 {
     for (uint32_t m = 0; m < v->t->order; m++) {
@@ -158,7 +162,7 @@ static int compare_copies(struct verify *v, struct ts_err *err)
     return compare_sums(v, err);
 }
 
-/* Rows and labels of every mode. */
+/* Reads and checks the files `sums` and `options`, and the row and label files of each mode. */
 static int verify_side_files(struct verify *v, struct ts_err *err)
 {
     const struct ts_tensor *t = v->t;
@@ -256,7 +260,7 @@ static void report(const struct verify *v, const struct verify_args *args, uint6
         printf("  the file options is missing: the tensor does not say how it was built\n");
 }
 
-/* shown: the report is printed. */
+/* Checks a tensor of one segment. shown: 1 if the report is to be printed. */
 static int verify_tensor(const struct ts_tensor *t, const struct verify_args *args, int shown,
                          struct ts_err *err)
 {
@@ -270,7 +274,8 @@ static int verify_tensor(const struct ts_tensor *t, const struct verify_args *ar
     return rc;
 }
 
-/* The sums of the list are those of the segment. */
+/* Checks that the sums of nonzeros which the list of segments has for segment i are those in the
+ * segment's own file `sums`. */
 static int check_entry(const struct ts_segments *s, uint32_t i, const struct ts_tensor *t,
                        struct ts_err *err)
 {
@@ -287,8 +292,8 @@ static int check_entry(const struct ts_segments *s, uint32_t i, const struct ts_
                    s->path, i + 1, t->path);
 }
 
-/* The tensor of all segments, and whether it was made of them: by the sum of the nonzeros read,
- * which is told where each segment has its own. */
+/* Checks the tensor merged from all segments. If told is 1, each segment has a sum of its input
+ * records, and `records` is their total: the merged tensor must have the same sum. */
 static int verify_merged(const struct ts_segments *s, const struct ts_cell_sum *records, int told,
                          const struct verify_args *args, struct ts_err *err)
 {
@@ -311,7 +316,8 @@ static int verify_merged(const struct ts_segments *s, const struct ts_cell_sum *
     return rc;
 }
 
-/* Each segment on its own, and whether it fits the one before and the list. */
+/* Checks each segment of a tensor, that it can follow the segment before it, and that it agrees
+ * with its entry in the list of segments. */
 static int verify_segments(const char *path, const struct verify_args *args, struct ts_err *err)
 {
     struct ts_segments *s = NULL;

@@ -36,7 +36,7 @@ int verify_sum_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shard, c
 int verify_sum_append(const struct ts_tensor *t, uint32_t mode, uint64_t shard,
                       struct verify_sum *sum, const struct verify_sum *next, struct ts_err *err);
 
-/* Compares the sums of a mode's copy with the tensor's index. */
+/* Compares the sums of a mode's copy with the counts and the norm in the tensor's index. */
 int verify_sum_check(const struct ts_tensor *t, uint32_t mode, const struct verify_sum *sum,
                      struct ts_err *err);
 

@@ -36,7 +36,7 @@ struct array_opts {
 /* clang-format on */
 
 /* Sets *ret to the name of the tensor, from the operand and the options; the caller frees it.
- * Without --dims it is the operand. TS_EARG: an option lacks another one that it needs. */
+ * Without --dims the name is the operand. TS_EARG: an option lacks another one that it needs. */
 int array_opts_name(const struct array_opts *o, const char *operand, char **ret,
                     struct ts_err *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* common_opts.h - rows of option tables that several commands share. `at` is the offset of the
- * value.
+ * option's value in the struct of the command's arguments.
  *
  *   threads  pure
  *   errors   none

@@ -152,15 +152,15 @@ int tool_reads(const char *path, struct ts_err *err); /* path may be NULL */
 /* like tool_reads, for a model; outputs may be placed in its directory */
 int tool_reads_model(const char *path, struct ts_err *err);
 int tool_writes(const char *path, const char *suffix, const char *option, struct ts_err *err);
-/* like tool_writes with the suffix .partial; fails also for a path that belongs to a
+/* like tool_writes with the suffix .partial; also fails if the path is inside the directory of a
  * decomposition */
 int tool_writes_file(const char *path, const char *option, struct ts_err *err);
 
-/* Whether the first bytes of a file are those of a text, page or array that a command writes:
- * `looks` of base/files/atomic_out.h. */
+/* Whether the first n bytes of a file are those of a text, page or array that a command writes.
+ * Passed as the argument `looks` of functions in base/files/atomic_out.h. */
 int tool_looks_written(const char *head, size_t n, int sure);
 
-/* ---- JSON: one object a line (base/json.h) ---- */
+/* ---- JSON: one object in each line of output (base/json.h) ---- */
 
 #define tool_json        ts_json
 #define tool_json_open   ts_json_open

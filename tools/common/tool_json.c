@@ -24,8 +24,8 @@ void tool_json_raw(const char *text, size_t n)
             bytes = 1;
         c = ts_json_code_point(s, bytes);
         if (c < 0x80 && c != 0x7f)
-            /* control characters are not allowed in JSON strings; between members they are blanks,
-             * which stay */
+            /* JSON strings cannot have control characters; between members these are line breaks
+             * and blanks, which stay */
             putchar((int)c);
         else if ((bytes == 1 || ts_json_acts(c)) && c < 0x10000)
             printf("\\u%04x", c);

@@ -14,8 +14,8 @@ static const struct ts_cmd *command;
 static uint64_t memory; /* memory that a merge may take; 0: the default of tshard build */
 static int is_quiet;
 
-/* Returns the memory for a merge: at least what a build needs, which is more than some commands
- * have. */
+/* Returns the memory for a merge: at least the minimum of a build, even if the command's own limit
+ * is lower. */
 static uint64_t merge_memory(void)
 {
     return memory > 0 && memory < TS_BUILD_MIN_MEMORY ? TS_BUILD_MIN_MEMORY : memory;

@@ -9,7 +9,8 @@
 
 #include "api/tools.h"
 
-/* Called once the options of a command are known. */
+/* Lets the library merge segments when the command opens a tensor. Call it once the options are
+ * parsed: args has the command's limit of memory. quiet: 1 suppresses notes. */
 void tool_merge_setup(const struct ts_cmd *cmd, const void *args, int quiet);
 
 #endif

@@ -33,7 +33,7 @@ int tool_mode_find(const struct tool_modes *modes, const char *option, const cha
 {
     char list[160];
     uint32_t k = 0;
-    size_t i = strspn(text, " "); /* "1, 3" */
+    size_t i = strspn(text, " "); /* skips blanks, as in "1, 3" */
     for (; i < n && text[i] >= '0' && text[i] <= '9' && k <= modes->order; i++)
         k = 10 * k + (uint32_t)(text[i] - '0');
     *ret = k - 1;

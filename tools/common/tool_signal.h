@@ -16,8 +16,8 @@
 void tool_catch_signals(void);
 extern volatile sig_atomic_t tool_stop; /* number of the signal that asked to stop; 0: none came */
 
-/* Sets tool_stop to SIGALRM after ns nanoseconds, unless it is set before. The next signal then
- * counts as the first. */
+/* Sets tool_stop to SIGALRM after ns nanoseconds, unless a signal came before. The next signal
+ * after that still counts as the first, which does not kill. */
 void tool_stop_after(uint64_t ns);
 
 /* If a signal stopped the command, ends the process by that signal, so that a shell also ends a

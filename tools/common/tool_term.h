@@ -43,16 +43,16 @@ struct tool_column {
     int left; /* 1: the text is left-aligned */
 };
 
-/* Chooses the columns of a table of at most `columns` characters. Bit i of the result: column i is
- * shown. */
+/* Chooses which of n columns a table shows, so that its lines have at most `columns` characters.
+ * Bit i of the result: column i is shown. */
 uint32_t tool_table_fit(const struct tool_column *c, uint32_t n, int columns);
 
 /* Widens all columns by up to two blanks if the whole table still fits, and returns the choice of
  * tool_table_fit. */
 uint32_t tool_table_spread(struct tool_column *c, uint32_t n, int columns);
 
-/* Print a line of the table: names, or cells. cell[] has entries for all columns, including those
- * not shown. */
+/* Print a line of the table: the names of the columns, or the texts of a row. cell[] has entries
+ * for all columns, including those not shown. */
 void tool_table_head(const struct tool_column *c, uint32_t n, uint32_t shown);
 void tool_table_row(const struct tool_column *c, uint32_t n, uint32_t shown,
                     const char *const cell[]);
@@ -65,7 +65,7 @@ struct tool_words {
     int at; /* column of the next character; 0: the line is empty */
 };
 
-/* Ends the line before, and begins one with `name`, filled with blanks to the indent. */
+/* Ends the current line, and begins one with `name`, filled with blanks up to the indent. */
 void tool_words_start(struct tool_words *w, const char *name);
 
 /* Prints the words of a text, with line breaks where needed; a word longer than a line is cut into

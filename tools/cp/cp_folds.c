@@ -24,7 +24,8 @@ static void json_fold(const struct ts_models_row *row)
     tool_json_close(&j);
 }
 
-/* Columns of the line for a rank: its mean error, the standard error, and as many folds as fit. */
+/* Columns of the line for a rank (number of components): its mean error, the standard error, and
+ * the errors of as many folds as fit. */
 enum { RANK, MEAN, ERROR, FOLD };
 
 static void print_rank(const struct ts_models_table *m, uint32_t k)

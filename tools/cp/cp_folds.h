@@ -13,8 +13,8 @@
 
 #include "api/tools.h"
 
-/* Prints row i of the table of models, which is that of a finished model: with json, its event.
- * After the last model with some rank, prints the line of that rank. */
+/* Prints row i of the table of models, whose model is finished: as a JSON event if json is set.
+ * After the last model of a rank (number of components), prints the line of that rank. */
 void cp_folds_print_row(struct ts_models_table *m, uint32_t i, int json);
 
 /* Prints the end of a run whose models are all done. out: the directory of the models; NULL:

@@ -104,8 +104,8 @@ int cp_group_finish(struct cp_group *s, struct ts_err *err)
     return tool_flushed(err);
 }
 
-/* Writes the status for a stop between two models, or before the first sweep of a model, in the
- * same form as for a stop within a model. */
+/* Writes the file status.json after a stop between two models, or before the first sweep of a
+ * model, in the same form as after a stop within a model. */
 static void tell_status(struct cp_group *s, const char *state, const char *sentence)
 {
     struct cp_member *o = cp_member_lead(s);
@@ -156,7 +156,8 @@ int cp_group_end_early(struct cp_group *s, int rc, struct ts_err *err)
     return tool_flushed(err);
 }
 
-/* Ends a run in which no model was opened. A run that was to be resumed stays as it was. */
+/* Ends a run in which no model was opened. The files of a run that was to be resumed stay
+ * unchanged. */
 int cp_group_end_unopened(struct cp_group *s, int rc, struct ts_err *err)
 {
     const char *resume = s->args->models_from != NULL ? s->named : NULL;

@@ -16,8 +16,8 @@ int cp_group_finish(struct cp_group *s, struct ts_err *err);
 /* Ends a run that had begun, after a failure or a stop with the code rc. */
 int cp_group_end_early(struct cp_group *s, int rc, struct ts_err *err);
 
-/* Ends a run in which no model was opened, with the failure rc. A run that was to be resumed stays
- * as it was. */
+/* Ends a run in which no model was opened, with the failure rc. The files of a run that was to be
+ * resumed stay unchanged. */
 int cp_group_end_unopened(struct cp_group *s, int rc, struct ts_err *err);
 
 #endif

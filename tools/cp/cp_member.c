@@ -64,7 +64,8 @@ static int find_state(struct cp_group *s, struct cp_member *o, struct ts_err *er
         return 0;
     }
     o->own.from = &o->state;
-    if (lacks_error(s, o)) { /* starts again from its starting factors, with the same bits */
+    /* computes it again from its starting factors, which gives the same bits */
+    if (lacks_error(s, o)) {
         o->own.from = NULL;
         ts_resume_close(&o->state);
         o->mc.force = 1;
@@ -130,10 +131,11 @@ int cp_member_begin(void *ctx, uint32_t k, struct ts_run **ret, struct ts_err *e
     o->mc.dir = o->dir;
     o->report = cp_run_report(s->cmd, &o->own, &s->engine, s->path);
     o->report.be = ts_engine_model(&s->engine, k);
-    if (s->models.folds) /* a fold is reported as one event, or as a number in the table */
+    /* with folds, a model is reported as one event, or as a number in the table */
+    if (s->models.folds)
         o->report.json = o->report.details = 0;
     o->report.model = &o->model;
-    /* notes about reading are printed for the first engine only */
+    /* only the first engine of the run prints notes about how the tensor is read */
     o->report.noted = !s->all.is_new || k > 0;
     o->report.beside = o->model.place.beside = k != s->all.lead;
     o->report.lead = &cp_member_lead(s)->report;

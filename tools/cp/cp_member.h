@@ -54,10 +54,11 @@ struct cp_group {
     int headed;
 };
 
-/* Returns the model that progress, status and messages report on. */
+/* Returns the one of the models computed at the same time on which progress, status and messages
+ * report. */
 struct cp_member *cp_member_lead(const struct cp_group *s);
 
-/* Whether the run of several models can be resumed even if the current model has saved nothing. */
+/* Whether the run of several models can be resumed even if the current model has saved no state. */
 int cp_member_kept(const struct cp_group *s);
 
 /* Makes o the model of a row of the table: sets its names and options. Its files are opened when it

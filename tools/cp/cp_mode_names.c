@@ -32,8 +32,7 @@ static const struct row rows[] = {
 };
 _Static_assert(sizeof rows / sizeof *rows == TS_N_SETTINGS, "a row for each setting");
 
-/* Returns the bytes of the mode's name at the start of an item, such as "user=0.1", of `n`
- * bytes. */
+/* Returns the length of the mode's name at the start of an item, such as "user=0.1", of n bytes. */
 static size_t key_bytes(const struct row *row, const char *item, size_t n)
 {
     const char *equals = row->form == MODES ? NULL : memrchr(item, '=', n);

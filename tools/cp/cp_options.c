@@ -115,8 +115,8 @@ static int check_folds(struct cp_args *args, struct ts_err *err)
     return 0;
 }
 
-/* Drops --save-init, which a resumed run may have from its state, if the run has no output. If the
- * user typed the option, it stays, and is refused later. */
+/* Drops --save-init if the run has no output: a resumed run may have the option from its state. If
+ * the user typed the option, it stays, and is refused later. */
 static void take_start(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args)
 {
     args->start_asked = was_given(cmd, given, "save-init");

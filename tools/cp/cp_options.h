@@ -2,7 +2,7 @@
 /* cp_options.h - checks the options of tstream cp against each other, and sets members that follow
  * from them.
  *
- * given: bit k is option k of the table of the command, if it was typed.
+ * Argument given: bit k is 1 if option k of the command's table was typed.
  *
  *   threads  one
  *   errors   0 or TS_EARG

@@ -163,8 +163,8 @@ enum {
     N_COLUMNS
 };
 
-/* Chooses columns for 80 characters. On CPU cores, the time of copies is dropped first; with GPUs,
- * the time of solving is. */
+/* Chooses columns of the table of sweeps for 80 characters. On CPU cores, the column with the time
+ * of copies is dropped first; with GPUs, the one with the time of solving. */
 static void choose_columns(struct cp_report *r)
 {
     struct tool_column c[N_COLUMNS] = {

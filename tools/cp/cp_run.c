@@ -73,7 +73,7 @@ static int end_early(struct cp_report *r, const struct ts_run_outcome *o, int rc
 {
     if (r->model != NULL)
         cp_run_hint(r->model, o->saved, o->sweep, o->mode, err);
-    else if (rc != TS_EARG) /* TS_EARG: the options do not fit the state */
+    else if (rc != TS_EARG) /* with TS_EARG, the given options conflict with those of the state */
         tstream_resume_hint(o, r->out_dir, err);
     if (rc == TS_ESTOP)
         tell_stopped(r, o);

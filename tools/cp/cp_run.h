@@ -13,8 +13,8 @@
 #include "tools/cp/cp_report.h"
 #include "tools/cp/tstream_cp.h"
 
-/* Computes a model of the report's tensor, and writes it as mc says; shape, used_rows and threads
- * of mc are filled in. start: a freshly opened model; NULL: the starting factors are drawn. */
+/* Computes a model of the tensor r->path, and writes it as mc says; shape, used_rows and threads of
+ * mc are filled in. start: a freshly opened model; NULL: the starting factors are drawn. */
 int cp_run(struct cp_report *r, const struct ts_model_conf *mc, struct ts_model *start,
            struct ts_err *err);
 

@@ -62,8 +62,8 @@ static void count_dead(struct cp_group *s, uint32_t row, uint32_t n_dead)
     s->n_dying += (uint32_t)(n_dead > 0 && !empty);
 }
 
-/* Enters the result of a model that this process has computed into its row of the table. The model
- * may not be written to disk. */
+/* Enters the result of a model that this process has computed into its row of the table. If the run
+ * writes no files, this is the only place where the result is kept. */
 static int take_result(struct cp_group *s, uint32_t row, const struct ts_solver_result *r,
                        struct ts_err *err)
 {
@@ -210,7 +210,7 @@ static int end_one(void *ctx, uint32_t k, int rc, struct ts_err *err)
     return rc;
 }
 
-/* Notes that the run can be resumed, if any model was saved. */
+/* Notes that the run can be resumed, if a state of any model was saved. */
 static void take_failure(void *ctx, int rc, int saved, struct ts_err *err)
 {
     struct cp_group *s = ctx;

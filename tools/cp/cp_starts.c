@@ -174,7 +174,7 @@ int cp_starts_find(const struct cp_args *args, const struct ts_models_table *mod
     else
         rc = find_only(args, models, start, err);
     if (rc == 0 && args->start_files != NULL && args->start_files->dir != NULL &&
-        /* some models of a replaced directory may be missing */
+        /* if the directory was replaced after it was opened, files of some models may be gone */
         ts_open_dir_replaced(args->start_files->dir))
         rc = ts_open_dir_fail(args->init, err);
     for (uint32_t i = models->n; i-- > 0;) {
@@ -211,7 +211,8 @@ int cp_starts_names(const struct cp_args *args, const struct ts_model *start,
                                 &tool_stop, err);
 }
 
-/* Checks that a model of this rank can start. starts: from a file. */
+/* Checks that a model with this many components can start. starts: 1 if a file gives its starting
+ * factors. */
 static int check_one(const struct cp_args *args, const struct ts_tensor *t, int starts,
                      uint32_t rank, struct ts_err *err)
 {

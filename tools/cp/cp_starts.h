@@ -35,14 +35,14 @@ struct cp_given {
 };
 struct ts_run_given cp_starts_given_by(struct cp_given *g);
 
-/* Sets *saves to whether starting factors are written beside the result, and *ret to these factors.
- * The caller closes the model opened for it. stays: a resumed run that writes to the directory of
- * its state. */
+/* Sets *saves to 1 if starting factors are written beside the result, and *ret to how to open
+ * them. The caller closes the model opened for it. stays: a resumed run that writes to the
+ * directory of its state. */
 int cp_starts_written(const struct cp_args *args, const struct ts_tensor *t, int stays,
                       struct ts_init_conf *ret, int *saves, struct ts_err *err);
 
-/* Whether a run was begun by a program that gave models in its memory as starts. Models without a
- * saved state cannot be started again. */
+/* Whether the run was begun through the library, with models in memory as starting factors. Models
+ * that have no saved state cannot be started again. */
 int cp_starts_given(const struct cp_args *args);
 
 /* Sets *ret to an array with the file that each of several models starts from, or NULL. TS_EARG if
@@ -55,7 +55,8 @@ void cp_starts_free(char **start, uint32_t n); /* NULL is fine */
 /* Returns start_name of struct cp_args for the model in this row of the table. */
 const char *cp_starts_name(const struct cp_args *args, const struct ts_models_row *row);
 
-/* Fails if the rows of a start have other names in the tensor: with --fix, those of fixed modes. */
+/* Fails if rows of the starting factors have other names in the tensor. With --fix, only the rows
+ * of fixed modes are compared. */
 int cp_starts_names(const struct cp_args *args, const struct ts_model *start,
                     const struct ts_tensor *t, struct ts_err *err);
 

@@ -35,8 +35,8 @@ static double model_seconds(const struct run_plan *p)
     return p->pace.first_s + (p->args->iters - 1) * p->pace.sweep_s;
 }
 
-/* Returns the seconds that all models take, as if each had the largest rank and read the tensor
- * again. */
+/* Returns the seconds that all models take, as if each had the largest rank (number of components)
+ * and read the tensor again. */
 static double run_seconds(const struct run_plan *p)
 {
     return tstream_cp_models(p->args) * model_seconds(p);

@@ -34,7 +34,7 @@ struct run_plan {
     double disk_per_s, measured_s, sample_share;
     struct tstream_pace pace;
 
-    /* how the work is divided among several processes; ranks.n is 0 for one process */
+    /* how the work is divided among processes; ranks.n is 0 if there is only one process */
     struct plan_ranks ranks;
     struct ts_comm comm;     /* communicator of the process whose memory and time are planned */
     uint64_t exchange_bytes; /* bytes that this process receives in a sweep */

@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* number of groups of rows of a mode; one process updates each group and exchanges its sums */
+/* groups into which the rows of a mode are divided; one process updates each group and sends its
+ * sums to the others */
 #define GROUPS 64u
-/* parts of a GPU's range of shards: the rows of one part are sent while the next is computed */
+/* parts of a GPU's range of shards; the rows of one part are sent while those of the next are
+ * computed */
 #define PARTS 6
 
 /* Divides the work of a mode among processes on CPU cores. cut has room for n + 1 numbers. */
@@ -25,8 +27,8 @@ static void divide_mode(const struct ts_tensor *t, uint32_t m, uint64_t *cut, st
     }
 }
 
-/* Divides the work of a mode among the GPUs of all processes. The time that one process measured
- * with its GPUs is the time of a share of 1 / n_gpus. */
+/* Divides the work of a mode among the GPUs of all processes. In the measurement, the GPUs of one
+ * process do all of the work, each of them 1 / n_gpus. */
 static void divide_among_gpus(const struct ts_tensor *t, uint32_t m, uint64_t *first,
                               struct plan_ranks *p)
 {

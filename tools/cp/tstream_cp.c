@@ -105,7 +105,7 @@ void tstream_cp_number(const struct ts_json_value *option, char *ret, size_t siz
     snprintf(ret, size, "%.10g", option->number);
 }
 
-/* Adds the value of an option to a hash of options. */
+/* Adds the value of an option to `sum`, a hash of options. Returns the new hash. */
 static uint64_t mix_option(uint64_t sum, const char *name, const struct cp_args *args)
 {
     char text[4096];
@@ -227,8 +227,8 @@ static void note_table(const struct ts_cmd *cmd, const char *model)
     free(real);
 }
 
-/* Registers inputs and output, so that the output replaces no input. here: the run continues in
- * its directory. */
+/* Registers inputs and output, so that the output replaces no input. here: 1 if the output is the
+ * directory of the resumed run. */
 static int check_places(const struct cp_args *args, const char *tensor, const char *out, int here,
                         struct ts_err *err)
 {

@@ -27,9 +27,9 @@
 
 /* ---- memory and disk space ---- */
 
-/* Adds the time of products that modes share. In a sample, all shared products fit in memory. If a
- * GPU keeps only those of a part of the tensor's rows, later modes compute the other products
- * again, as the first mode does. */
+/* Adds the time of partial products that several modes use. In a sample, all of them fit in memory.
+ * If a GPU keeps only those of a part of the tensor's rows, later modes compute the others again,
+ * as the first mode does. */
 static void count_shared(const struct ts_tensor *t, struct run_plan *p)
 {
     const struct ts_dense *d = t->dense;
@@ -52,8 +52,8 @@ static void count_shared(const struct ts_tensor *t, struct run_plan *p)
     p->pace.first_s += more;
 }
 
-/* Adds a model of this rank to *mc. start: starting factors that are written, with `room` for their
- * sizes; NULL: none. */
+/* Adds a model with `rank` components to *mc. start: starting factors that are written, with `room`
+ * for their sizes; NULL: none. */
 static void take_rank(const struct run_plan *p, uint32_t rank, struct ts_init_conf *start,
                       double *room, struct ts_model_conf *mc)
 {

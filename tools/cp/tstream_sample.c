@@ -197,7 +197,7 @@ static double median(double *x, uint32_t n)
 
 static void sum_up(struct pace *p, struct tstream_pace *ret)
 {
-    /* an exact fit may end the run early */
+    /* sweeps after the first WARM_UP ones; fewer if an exact fit ended the run early */
     const uint32_t after = p->n > WARM_UP ? p->n - WARM_UP : p->n > 1;
     const uint32_t n = after < MOST_SWEEPS ? after : MOST_SWEEPS;
     memset(ret, 0, sizeof *ret);
@@ -289,7 +289,7 @@ static int in_time(const struct disk *d)
            (d->start_ns == 0 || ts_clock_ns() < d->start_ns + READ_NS);
 }
 
-/* Returns the end of the last whole page of the array in its file. */
+/* Returns the offset in its file at which the last whole page of the array ends. */
 static uint64_t array_end(const struct ts_dense *a)
 {
     return (a->array.offset + a->cells * a->cell_bytes) / TS_PAGE * TS_PAGE;

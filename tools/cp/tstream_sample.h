@@ -21,7 +21,7 @@
 struct tstream_sample {
     struct ts_tensor tensor;
     uint64_t nnz[TS_MAX_ORDER]; /* nonzeros of the sample's shards of each mode */
-    int whole;                  /* whether the sample has all shards of all modes */
+    int whole;                  /* 1: the sample has all shards of all modes */
     /* for a dense tensor: an array with fewer slices of the mode whose index changes most slowly;
      * or NULL */
     struct ts_tensor *array;

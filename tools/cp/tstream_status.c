@@ -17,7 +17,7 @@
 #include "tools/tstream_operand.h"
 
 #define PARTIAL ".partial"
-/* age of a status that is stale: a running process writes it every second */
+/* a status file older than this is stale: a running process writes it every second */
 #define STALE_SECONDS 60
 
 struct status_args {
@@ -185,7 +185,7 @@ static const struct ts_json_value *last_of(const struct ts_json_value *array)
     return last;
 }
 
-/* Prints the log-likelihood of the last sweep of a Poisson model. */
+/* Prints the log-likelihood after the last sweep of a Poisson model. */
 static void print_likelihood(const struct ts_json_value *sweep)
 {
     const struct ts_json_value *v = sweep == NULL ? NULL : ts_json_get(sweep, "log_likelihood");

@@ -38,8 +38,8 @@ double tstream_times_imbalance(const struct ts_backend_times *t);
 /* Adds the member "devices":[{"gpu":0,...}] to the open object; for the CPU "gpu" is null. */
 void tstream_times_json(struct tool_json *j, const struct ts_backend_times *t);
 
-/* Adds the members "rows_to", which processes received the rows of the mode, and "row_bytes", how
- * many bytes that were. */
+/* Adds the members "rows_to" (which processes received the updated rows of the mode's factor) and
+ * "row_bytes" (how many bytes these were). */
 void tstream_times_rows_json(struct tool_json *j, const struct ts_backend_times *t);
 
 /* Print the column names of the table of times, and a line of it for each device, on standard
@@ -47,8 +47,8 @@ void tstream_times_rows_json(struct tool_json *j, const struct ts_backend_times 
 void tstream_times_head(void);
 void tstream_times_print(uint32_t mode, const struct ts_backend_times *t);
 
-/* Opens the trace; *ret is NULL if path is. force: an existing file of that name may be replaced.
- * The lanes of the host get its name. */
+/* Opens the trace file; *ret is NULL if path is NULL. force: 1 if an existing file of that name may
+ * be replaced. */
 int tstream_trace_open(const char *path, int force, const char *tensor, struct ts_trace **ret,
                        struct ts_err *err);
 

@@ -26,11 +26,11 @@ struct cell_table {
     } mode[TS_MAX_ORDER];
 };
 
-/* Opens the table of names; NULL: indices are numbers. */
+/* Makes the table of index names by which cells are parsed. names NULL: indices are numbers. */
 int cell_table_open(const struct ts_model_names *names, char separator, struct cell_table *ret,
                     struct ts_err *err);
 
-/* Returns the name of an index, or NULL if it has none. */
+/* Returns the name of an index in a mode, or NULL if it has none. */
 const char *cell_table_name(const struct cell_table *c, uint32_t mode, uint64_t index);
 void cell_table_close(struct cell_table *c); /* accepts a struct of zeros */
 
@@ -39,7 +39,8 @@ void cell_table_close(struct cell_table *c); /* accepts a struct of zeros */
 int cell_table_first(const struct cell_table *c, char *text, size_t bytes, uint32_t *n, char **line,
                      struct ts_err *err);
 
-/* Whether a line is a header with these names of modes; NULL stands for mode1, mode2, ... */
+/* Whether a line is a header with these names of modes. A name that is NULL stands for mode1,
+ * mode2, ... */
 int cell_table_is_head(const struct cell_table *c, const char *line, uint32_t order,
                        const char *const mode_name[]);
 

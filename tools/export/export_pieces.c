@@ -25,10 +25,10 @@ struct scratch {
 
 /* A piece (some of the nonzeros), and the position up to which it was converted to text. */
 struct piece {
-    /* Either a range of blocks of a shard, or records. */
+    /* The nonzeros are blocks of a shard (these members), or sorted records (those below). */
     uint64_t shard;
     const void *raw;
-    uint32_t b, end_b; /* the blocks b .. end_b - 1 are left */
+    uint32_t b, end_b; /* the blocks b .. end_b - 1 are not converted yet */
 
     const struct ts_record_layout *layout;
     const uint64_t *rec;
@@ -43,12 +43,13 @@ struct piece {
 struct job {
     const struct export_pieces *conf;
     const struct ts_tensor *t;
-    const uint8_t *level; /* mode of each level of the blocks */
+    /* the mode of each level of the blocks (the order in which a copy sorts modes) */
+    const uint8_t *level;
     size_t text_bytes;
     uint32_t piece_nnz; /* nonzeros of a piece, a whole number of blocks */
     struct scratch *scratch;
     struct tool_progress progress;
-    int giving;    /* 1: lines are being written; 0: so far only the header was */
+    int giving; /* 1: lines of nonzeros are being written; 0: only the header was written so far */
     uint64_t done; /* nonzeros written */
     int rc;        /* code of the first failure */
     struct ts_err err;
@@ -146,7 +147,7 @@ static void write_piece(struct job *e, struct scratch *s, struct piece *p, int r
     tool_progress_update(&e->progress, e->done);
 }
 
-/* A function that sets *ret to piece i of the nonzeros that `what` describes. */
+/* Type of a function that sets *ret to piece i of the nonzeros that `what` describes. */
 typedef void piece_fn(const struct job *e, const void *what, uint64_t i, struct piece *ret);
 
 static void write_pieces(struct job *e, uint64_t n, piece_fn *piece_at, const void *what)

@@ -69,7 +69,7 @@ static char *put_plain(char *at, const struct export_rows *e, const struct ts_bl
         ts_tensor_value(e->tensor, b->code[0][p], kind == TS_VALUE_F64 ? b->code[1][p] : 0));
 }
 
-/* Writes the value and, if the tensor has weights, the weight. */
+/* Writes the value of a nonzero and, if the tensor has weights, its weight. */
 static char *put_value(char *at, const struct export_rows *e, const struct ts_block *b, uint32_t p)
 {
     at = put_plain(at, e, b, p);

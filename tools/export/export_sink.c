@@ -98,7 +98,8 @@ int export_sink_commit(struct export_sink *s, struct ts_err *warn, struct ts_err
     if (s->file != NULL)
         return ts_atomic_file_commit(s->file, warn, err);
     if (fstat(s->fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == s->written)
-        ts_written_end(s->fd); /* redirected to a file that has only this command's text */
+        /* standard output was redirected to a file, which has only this command's text */
+        ts_written_end(s->fd);
     return 0;
 }
 

@@ -33,7 +33,7 @@ struct export_sink {
 int export_sink_open(const char *path, int force, const char *option, struct export_sink *ret,
                      struct ts_err *err);
 
-/* Whether the output goes to a terminal, and is lines that are no table. */
+/* Whether the output is lines of text other than a table, and goes to a terminal. */
 int export_sink_is_screen(const char *path, int is_lines);
 
 /* Prints a note if the name of a file ends like that of a table but is_table is 0: the file gets

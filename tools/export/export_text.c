@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collects text in a stdio stream in memory, and writes it to a sink in pieces. */
+/* Collects text in memory through a stdio stream, and writes it to a sink (export_sink.h) in
+ * pieces. */
 #include "tools/export/export_text.h"
 
 #include <stdlib.h>

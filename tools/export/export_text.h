@@ -26,8 +26,8 @@ int export_text_flush(struct export_text *t,
                       struct ts_err *err);   /* writes the piece and begins another */
 int export_text_full(struct export_text *t); /* whether the current piece has a MiB or more */
 
-/* If rc is 0, writes the text that is not written yet. Frees the stream. Returns rc, or the failure
- * of that write. */
+/* If rc is 0, writes the text that is still in memory. Frees the stream. Returns rc, or the failure
+ * of the last write. */
 int export_text_close(struct export_text *t, int rc, struct ts_err *err);
 
 #endif

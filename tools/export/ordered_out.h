@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ordered_out.h - writes pieces, which many threads make in any order, in the order of their
- * numbers.
+/* ordered_out.h - writes pieces of output, which many threads make in any order, in the order of
+ * their numbers.
  *
  * The next piece in order is written at once. An early piece goes to a temporary file, and is
  * copied from there when its turn comes. So memory does not depend on the order, and no thread

@@ -40,7 +40,7 @@ struct table {
     struct tool_csv csv; /* writes to `text` */
 
     struct ts_names_walk *walk; /* the labels of the mode; NULL: it has none */
-    const char *label;          /* the next label of the walk, which has n bytes; NULL at the end */
+    const char *label;          /* the next label of `walk`, of n bytes; NULL after the last one */
     size_t n;
     uint64_t label_index;
     struct tool_progress progress;

@@ -83,8 +83,9 @@ struct predict {
     struct piece *piece; /* an array with one struct for each thread */
     int begun;           /* 1: the first line of the text was read, so that rules.no_value is set */
     uint64_t n_lines, n_cells, n_unseen, start_ns;
-    int weighted;                        /* 1: in each line, a weight follows the value */
-    double squares, magnitudes, weights; /* sums over cells, in the order of the text */
+    int weighted; /* 1: in each line, a weight follows the value */
+    /* sums over all cells, added in the order of the text so that they do not depend on threads */
+    double squares, magnitudes, weights;
     struct tool_progress progress;
 };
 
@@ -231,7 +232,7 @@ static int begin(struct predict *p, const struct piece *w, struct ts_err *err)
         /* blanks the header, which also says how many columns there are */
         memset(line, ' ', strcspn(line, "\n"));
     p->begun = n > 0 || w->in.bytes == 0;
-    p->weighted = n == order + 2; /* as tshard export writes cells with weights */
+    p->weighted = n == order + 2; /* as in lines that tshard export writes for cells with weights */
     /* The parser refuses any other number of fields, with the number of the line. */
     p->rules.no_value = n != order + 1 && !p->weighted;
     p->lines.n_numbers = p->rules.no_value || p->lines.bare ? 1 : 3;
@@ -441,7 +442,8 @@ static double mean(const struct predict *p, double sum)
 {
     if (p->rules.no_value || p->n_cells == 0)
         return NAN;
-    return p->weights > 0 ? sum / p->weights : 0; /* as tstream score reports it */
+    /* as tstream score reports a mean over cells whose weights are all 0 */
+    return p->weights > 0 ? sum / p->weights : 0;
 }
 
 static int report(const struct predict *p, struct ts_err *err)

@@ -164,8 +164,8 @@ static int write_text(struct scoring *s, struct ts_err *err)
     return rc;
 }
 
-/* Writes the header. For a dense tensor, its unknown cells, which have no line, must be counted
- * first. With --by-slice, the sums must be known: a slice of weight 0 has no line. */
+/* Writes the header. Unknown cells of a dense tensor have no line, so they must be counted first.
+ * With --by-slice, the sums must be known first: a slice of weight 0 has no line. */
 static int put_head(struct scoring *s, struct ts_err *err)
 {
     static const char *const of_cell[] = { "value", "model", "residual" };

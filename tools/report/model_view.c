@@ -25,7 +25,8 @@ static int is_tensor(const char *name)
     return (n > 4 && strncmp(name + n - 4, ".tsh", 4) == 0) || ts_tensor_is_array(name);
 }
 
-/* Whether "amazon" means amazon.tsh: that exists, and no file named amazon does. */
+/* Whether the operand "amazon" means amazon.tsh: this directory exists, and no file named amazon
+ * does. */
 static int names_tensor(const char *name)
 {
     char *path = tool_operand(name, ".tsh");
@@ -34,7 +35,7 @@ static int names_tensor(const char *name)
     return longer;
 }
 
-/* ---- which tensor ---- */
+/* ---- choice of the tensor ---- */
 
 /* Returns a tensor of the working directory for a decomposition: NAME.tsh for NAME.cp, as tstream
  * cp names them, else the only one; NULL if neither exists. */

@@ -28,7 +28,8 @@ struct model_view {
     struct ts_model_names *names; /* NULL: none */
     struct ts_json_doc record; /* run.json or history.json; its value is NULL if neither exists */
     const struct ts_json_value *run; /* the value of run.json, or NULL */
-    /* `run`, or the value of history.json for a model saved without a run; NULL: neither exists */
+    /* the record with the numbers of sweeps: `run`, or the value of history.json for a model saved
+     * without a run; NULL if neither exists */
     const struct ts_json_value *history;
     uint32_t *by_weight; /* components, largest weight first */
     int shows;           /* 1: model_view_walk shows its progress */
@@ -43,8 +44,8 @@ void model_view_close(struct model_view *v);
 /* Returns the number of components shown: the n heaviest, or all if n is 0. */
 uint32_t model_view_components(const struct model_view *v, uint32_t n);
 
-/* Returns the size of a mode: that of the tensor, else that in the names, else the number of
- * rows. */
+/* Returns the size of a mode: that of the tensor, else that in the names, else the number of rows
+ * of the factor. */
 uint64_t model_view_dim(const struct model_view *v, uint32_t mode);
 
 /* A number of a sweep of `history`, by its name in run.json. NAN if it does not exist. */
@@ -72,7 +73,7 @@ typedef int model_view_fn(void *ctx, uint64_t first, uint64_t n, const uint64_t 
 int model_view_walk(struct model_view *v, uint32_t mode, model_view_fn *fn, void *ctx,
                     struct ts_err *err);
 
-/* Whether a mode has labels; and adds the labels of all entries of n lists. */
+/* The first says whether a mode has labels. The second adds labels to all entries of n lists. */
 int model_view_has_labels(const struct model_view *v, uint32_t mode);
 int model_view_labels(const struct model_view *v, uint32_t mode, struct ts_strongest *list,
                       uint32_t n, struct ts_err *err);

@@ -45,8 +45,8 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Returns the number of places on the axis if places are as far apart as the two closest values; 0:
- * out of memory. */
+/* Returns the number of equidistant places on the axis, if neighbouring places are as far apart as
+ * the two closest values; 0 if memory ran out. */
 static uint64_t count_places(const double *x, uint64_t n)
 {
     double *sorted = malloc(n * sizeof *sorted), gap = INFINITY, places;

@@ -14,8 +14,8 @@
 
 #include "api/tools.h"
 
-/* Draw a chart with axes over 1, 2, ... n: a line, bars from zero, or on a logarithmic axis a line
- * for each of the objects' values. */
+/* Draw a chart of numbers over 1, 2, ... n: as a line; as bars from zero; and a line for each value
+ * of the objects on a logarithmic axis. */
 void report_draw_line(FILE *to, const struct ts_json_value *numbers);
 void report_draw_bars(FILE *to, const struct ts_json_value *numbers);
 void report_draw_log(FILE *to, const struct ts_json_value *objects);

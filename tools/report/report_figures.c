@@ -14,8 +14,7 @@ static double cosine(const struct report_mode *m, uint32_t n, uint32_t a, uint32
     return norms > 0 ? m->gram[(size_t)a * n + b] / norms : 0;
 }
 
-/* Computes for each two components the product of the cosines of their columns over all modes
- * except `without`. */
+/* For each two components, multiplies the cosines of their columns in all modes but `without`. */
 static void multiply_cosines(const struct report_scan *s, uint32_t without, double *ret)
 {
     const uint32_t n = s->components;

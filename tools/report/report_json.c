@@ -73,8 +73,8 @@ static void put_run(struct tool_json *j, const struct ts_json_value *run)
     tool_json_close(j);
 }
 
-/* Writes a number of each sweep. If there are more sweeps than points, writes the number of the
- * last sweep in each of equal ranges. Returns the sum over all sweeps. */
+/* Writes one number (such as the fit) of each sweep. If there are more sweeps than points of the
+ * curve, writes that of the last sweep in each of equal ranges. Returns the sum over all sweeps. */
 static double put_sweep_numbers(struct tool_json *j, const struct ts_json_value *sweeps,
                                 const char *key)
 {
@@ -206,7 +206,7 @@ const char *report_unlisted(const struct ts_json_value *run)
     return shape != NULL && ts_json_number(t, "nnz") < cells ? "zeros" : NULL;
 }
 
-/* Writes the members of a mode that occur in the list of modes and in each component. */
+/* Writes those members of a mode that both the list of modes and each component have. */
 static void put_mode_name(struct tool_json *j, const struct report_parts *p, uint32_t m)
 {
     tool_json_u64(j, "mode", m + 1);
@@ -352,7 +352,7 @@ static void put_figures(struct tool_json *j, const struct report_parts *p)
     tool_json_close(j);
 }
 
-/* history.json only says whether a run converged, not why it ended otherwise. */
+/* Says how a run ended by history.json, which only tells whether it converged. */
 static const char *end_of_history(const struct ts_json_value *history)
 {
     const int exact = ts_json_number(history, "exact") != 0;

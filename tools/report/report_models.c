@@ -33,8 +33,8 @@ char *report_models_of(const char *path)
 #define CONSISTENT  50.0
 #define OF_BEST_FIT 0.95 /* a rank with this fraction of the best fit is high enough */
 
-/* Returns the smallest rank whose cross-validation error is within one standard error of the
- * least. */
+/* Returns the smallest rank whose cross-validation error exceeds the least error by at most one
+ * standard error. */
 static uint32_t choose_by_error(const struct ts_models_table *m)
 {
     const struct ts_models_rank *best = &m->rank[0];
@@ -48,7 +48,7 @@ static uint32_t choose_by_error(const struct ts_models_table *m)
     return choice;
 }
 
-/* Returns the largest rank whose figure is at least `least`; 0: none. */
+/* Returns the largest rank whose figure (such as a mean score) is at least `least`; 0: none. */
 static uint32_t choose_largest(const struct ts_models_table *m,
                                double (*figure)(const struct ts_models_rank *), double least)
 {

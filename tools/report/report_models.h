@@ -18,8 +18,8 @@ int report_models_find(const struct ts_model *model, struct ts_models_table *ret
 
 /* Writes the member "models": the table, a recommended rank, and the criterion for it. With
  * held-out errors, it is the smallest rank within one standard error of the least error. Otherwise
- * it is the largest rank whose starts agree (mean score of 0.9), else the largest with a core
- * consistency of 50 %, else the smallest with 95 % of the best fit. */
+ * it is the largest rank whose models from several starts agree (mean score of 0.9), else the
+ * largest with a core consistency of 50 %, else the smallest with 95 % of the best fit. */
 void report_models_put(struct tool_json *j, const struct ts_models_table *m);
 
 /* Returns "dir/X.cp" for "dir/X.cp/best.r8", malloc'ed, if that directory has several models; else

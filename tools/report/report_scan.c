@@ -164,8 +164,8 @@ static int start_mode(const struct model_view *v, uint32_t mode, const struct re
     return bad ? ts_fail(err, TS_ENOMEM, "%s: out of memory", v->model->path) : 0;
 }
 
-/* Initialises the ranges. A range without indices is empty: low is above high. A range with an
- * index that has no row starts with 0, the value of that index. */
+/* Sets the ranges of indices to their initial values. A range without indices is empty: low is
+ * above high. A range with an index that has no row starts with 0, the value of that index. */
 static void start_points(struct scan *s)
 {
     struct report_mode *m = s->mode;

@@ -227,7 +227,8 @@ static const char *read_tag(const char *at, char tag[TAG_CHARS])
 
 static const char *fill(struct filler *f, const char *at, int silent);
 
-/* Fills in a section whose opening tag was read. Returns the text after its closing tag. */
+/* Fills in a section (text between {{#path}} and {{/}}) whose opening tag was read. Returns the
+ * text after its closing tag. */
 static const char *fill_section(struct filler *f, char *tag, const char *at, int silent)
 {
     const int inverted = *tag == '^', rest = f->rest;

@@ -3,8 +3,8 @@
  * well-formed XML.
  *
  * The template is text with tags between two braces each. A path is a name, or names with dots
- * between. The first name is looked up in the innermost section, then in those around it. A dot
- * alone is the object of the section itself.
+ * between. The first name is looked up in the object of the innermost section, then in those
+ * around it. A dot alone is the object of the section itself.
  *
  *   {{path}}            its text, escaped
  *   {{%.3g path}}       a number in a format of printf

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* report_warn.h - writes the member "warnings" of the figures: reasons to doubt a decomposition.
  * Each warning has a kind, for which the template of the page has a sentence, and the numbers in
- * it.
+ * that sentence.
  */
 #ifndef TS_TOOLS_REPORT_WARN_H
 #define TS_TOOLS_REPORT_WARN_H

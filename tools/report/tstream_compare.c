@@ -44,7 +44,8 @@ struct compared {
     uint32_t n_skipped, skipped[TS_MAX_ORDER];
     char *name[TS_MAX_ORDER]; /* names of modes, from model A, else from model B; or NULL */
     struct ts_match match;
-    /* the matched pairs of components, by args->match and args->no_weights */
+    /* the matched pairs of components: by the criterion args->match, without weights if
+     * args->no_weights */
     struct ts_match_pair *pair;
     uint32_t n;
     /* score of the match, by enum ts_match_how, and without (0) or with (1) weights */

@@ -62,7 +62,8 @@ static int is_rough(const struct ts_exact_fit *f)
 }
 
 struct outcome {
-    const char *cells; /* which known cells the fit is over; NULL: it is over all cells */
+    /* which of the known cells the fit is over, in words; NULL if it is over all cells */
+    const char *cells;
     struct ts_exact_fit fit;
     uint64_t bytes_read, ns;
     struct ts_core core; /* the core consistency, with --diagnose */
@@ -326,7 +327,8 @@ static int open_and_compute(const struct ts_cmd *cmd, const void *parsed, const 
     if (rc == 0 && !known)
         rc = ts_engine_open(&ec, &e, err);
     if (planned && rc == TS_EARG && e.tensor == NULL &&
-        ts_tensor_is_array(path)) { /* perhaps because cells are NaN */
+        /* TS_EARG for a dense tensor: perhaps some of its cells are NaN, that is unknown */
+        ts_tensor_is_array(path)) {
         struct ts_err other;
         known = compute_known(cmd, args, path, model, &progress, &o, &other) == 0;
         rc = known ? 0 : rc;

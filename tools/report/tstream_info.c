@@ -362,7 +362,7 @@ static void print_text(const struct info *f)
 /* Opens the record and the factors, both in one directory. One of the two is enough. */
 static int open_info(struct info *f, struct ts_err *err)
 {
-    struct ts_open_dir *dir = NULL; /* directory of the record, if there is no model */
+    struct ts_open_dir *dir = NULL; /* directory of run.json, if there is no model */
     struct ts_err why;
     const int model = ts_model_open(f->path, &f->model, &why);
     int there = 0, rc = 0;
@@ -377,7 +377,8 @@ static int open_info(struct info *f, struct ts_err *err)
         return rc;
     if (rc > 0)
         f->run = f->doc.value;
-    if (model == 0 && strcmp(f->model->path, f->path) != 0) /* the path now has several models */
+    /* several models may have taken the path of this one meanwhile */
+    if (model == 0 && strcmp(f->model->path, f->path) != 0)
         return ts_open_dir_fail(f->path, err);
     if (model == 0)
         return find_formats(f, err);
@@ -400,7 +401,7 @@ static int print_models(const char *path, int json, struct ts_err *err)
     rc = ts_open_dir_new(path, &dir, err);
     if (rc == 0)
         rc = ts_json_read_in(dir, TS_MODELS_JSON, &doc, err);
-    if (rc == 0) /* the table existed a moment ago */
+    if (rc == 0) /* the table existed before, so the directory was replaced meanwhile */
         rc = ts_open_dir_fail(path, err);
     ts_open_dir_close(dir);
     rc = rc > 0 ? 0 : rc;
