@@ -49,10 +49,11 @@ void ts_cell_sum_term(uint64_t *s, const uint64_t *x, uint32_t n, uint64_t key);
 /* Like ts_cell_sum_term, for x with a value in the high and a weight in the low 32 bits. */
 void ts_cell_sum_weighted(uint64_t *s, const uint64_t *x, uint32_t n);
 
-/* Adds n cells to *sum. The hash of cell i begins with the number s[i] + more (s above). */
+/* Adds n cells to *sum. The hash of cell i begins with s[i] + more, the number s in the header of
+ * this file. */
 void ts_cell_sum_mix(const uint64_t *s, uint32_t n, uint64_t more, struct ts_cell_sum *sum);
 
-/* Adds one cell to *sum. Its hash begins with the number s (above). */
+/* Adds one cell to *sum. Its hash begins with s, which the header of this file explains. */
 static inline void ts_cell_sum_add(struct ts_cell_sum *sum, uint64_t s)
 {
     const uint64_t x = (s ^ s >> 32) * (ts_mix(101) | 1), x2 = x ^ x >> 29;
@@ -69,7 +70,7 @@ static inline void ts_cell_sum_join(struct ts_cell_sum *sum, const struct ts_cel
     sum->word[1] += more->word[1];
 }
 
-/* Subtracts `less`, the sum of some of the cells that *sum contains. */
+/* Subtracts from *sum the sum of some of its cells, `less`: the sum of its other cells is left. */
 static inline void ts_cell_sum_part(struct ts_cell_sum *sum, const struct ts_cell_sum *less)
 {
     sum->n -= less->n;
@@ -82,8 +83,8 @@ static inline int ts_cell_sum_same(const struct ts_cell_sum *a, const struct ts_
     return a->n == b->n && a->word[0] == b->word[0] && a->word[1] == b->word[1];
 }
 
-/* Adds n cells, each with `order` indices and a value. weights: a value has its weight in the low
- * 32 bits. */
+/* Adds n cells, each with `order` indices and a value. weights 1: the low 32 bits of a value are
+ * the cell's weight. */
 void ts_cell_sum_rows(uint32_t order, const uint64_t *index, const uint64_t *value, uint64_t n,
                       int weights, struct ts_cell_sum *sum);
 

@@ -26,7 +26,8 @@ struct ts_cell_sum_loops {
     /* s[i] += (high half of x[i]) * key + (low half of x[i]) * weight_key */
     void (*weighted)(uint64_t *s, const uint64_t *x, uint32_t n, uint64_t key, uint64_t weight_key);
 
-    /* Adds n cells to *sum. The hash of cell i begins with the number s[i] + more (cell_sum.h). */
+    /* Adds n cells to *sum. The hash of cell i begins with s[i] + more, the number s in the header
+     * of cell_sum.h. */
     void (*mix)(const uint64_t *s, uint32_t n, uint64_t more, struct ts_cell_sum *sum);
 
     /* Adds the cells of a decoded block whose values and weights are codes. */

@@ -33,7 +33,8 @@ static int open_again(const char *path)
 int ts_file_read_open(const char *path, struct ts_err *err)
 {
     int fd = open_again(path);
-    /* This does not wait for a writer of a pipe; poll reports data or the end. */
+    /* with O_NONBLOCK, opening a pipe does not wait for a writer; poll later reports data or the
+     * end */
     if (fd < 0)
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     return fd >= 0 ? fd : ts_fail_errno(err, TS_EIO, "%s: cannot open", path);

@@ -68,8 +68,8 @@ int ts_kept_by_option(const char *option)
     return -1;
 }
 
-/* Whether a text is one of the list's words, or fits a pattern of the list. kept.def describes the
- * list (ALLOWED). */
+/* Whether a text is one of the words of `list`, or fits one of its patterns: the values that
+ * kept.def calls ALLOWED. */
 static int is_allowed(const char *list, const char *text)
 {
     if (*list == '\0')

@@ -15,7 +15,7 @@ struct ts_label_lines {
     const struct ts_mode *mode;
     char *buf;
     size_t room, from, n; /* room: size of buf; from: start of the next line; n: bytes in buf */
-    uint64_t at, line;    /* at: next byte of the file to read; line: lines returned */
+    uint64_t at, line;    /* at: next byte of the file to read; line: number of lines returned */
 };
 
 int ts_label_lines_open(const struct ts_tensor *t, uint32_t mode, struct ts_label_lines **ret,

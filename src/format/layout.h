@@ -42,7 +42,7 @@
 #define TS_BUILDING_SUFFIX ".building"
 
 #define TS_FORMAT_VERSION 1u
-/* version of an index with TS_TENSOR_ZEROS; otherwise it is like version 1 */
+/* version of an index with the flag TS_TENSOR_ZEROS; apart from that it is like version 1 */
 #define TS_FORMAT_ZEROS    2u
 #define TS_FORMAT_WEIGHTS  3u         /* version of an index with TS_TENSOR_WEIGHTS */
 #define TS_FORMAT_SEGMENTS 4u         /* version of an index that lists segments */
@@ -101,8 +101,9 @@ struct ts_disk_header {
 };
 #define TS_TENSOR_DUPLICATES           1u /* several nonzeros of some cell were kept */
 #define TS_TENSOR_VALUE_BITS_ESTIMATED 2u /* value_bits is an estimate from a sample */
-#define TS_TENSOR_ZEROS                4u /* cells of value zero were kept; version 2, or 3 */
-#define TS_TENSOR_WEIGHTS              8u /* cells have weights; version 3 alone */
+/* cells of value zero were kept; the index then has version 2, or 3 with weights */
+#define TS_TENSOR_ZEROS   4u
+#define TS_TENSOR_WEIGHTS 8u /* cells have weights; the index then has version 3 */
 
 /* Returns the number of 32-bit codes of a nonzero. With weights there are two: the code of the
  * value (0 if the values need no code), and the bits of the weight as a float32. */
@@ -129,7 +130,7 @@ struct ts_disk_mode {
     uint8_t reserved[32];
 };
 
-/* One shard. 64 bytes. */
+/* One shard, that is a range of rows of a mode copy. 64 bytes. */
 struct ts_disk_shard {
     uint64_t offset;       /* position in modeK.shards, a multiple of TS_PAGE */
     uint64_t hash;         /* XXH3-64 of the stored bytes, zero padding to TS_PAGE included */
@@ -176,8 +177,8 @@ struct ts_disk_labels {
 };
 
 /* The start of the file `modes`. 40 bytes, followed by order + 1 lines of text, each ended by '\n':
- * the name of each mode, empty when it has none, and of the values; then uint64_t XXH3-64 of every
- * byte before it. */
+ * the name of each mode, empty when it has none, and the name of the values; then uint64_t XXH3-64
+ * of every byte before it. */
 struct ts_disk_modes {
     char magic[8];
     uint32_t version;
@@ -227,23 +228,25 @@ struct ts_disk_segments {
 #define TS_FEATURE_MERGED   2u /* the directory NAME.tsh/merged exists */
 #define TS_MAX_SEGMENTS     4096u
 
-/* A segment, which is in NAME.tsh/segmentN, N from 1. 128 bytes. */
+/* A segment (the nonzeros of one append), in the directory NAME.tsh/segmentN, N from 1. 128
+ * bytes. */
 struct ts_disk_segment {
-    uint64_t index_hash; /* the checksum at the end of its index */
+    uint64_t index_hash; /* the checksum at the end of the segment's index */
     uint64_t bytes;      /* total size of the files of the segment */
     uint64_t nnz;
     uint64_t time;                 /* seconds since 1970, when it was appended; 0: not known */
     uint64_t n_records, record[2]; /* as in struct ts_disk_sums; all 0: not known */
     uint64_t cell[2];
-    uint32_t copies;     /* bit m: the copy of mode m is there */
-    uint32_t sort;       /* how nonzeros are sorted in a copy: TS_SORT_LEVELS */
-    uint32_t duplicates; /* what becomes of a cell that an earlier segment has: TS_REPEATED_* */
+    uint32_t copies; /* bit m: the segment has the copy of mode m */
+    uint32_t sort;   /* how nonzeros are sorted in a copy: TS_SORT_LEVELS */
+    /* what becomes of a cell that an earlier segment has as well: TS_REPEATED_* */
+    uint32_t duplicates;
     uint32_t reserved32;
     uint8_t reserved[40]; /* zero */
 };
 #define TS_SORT_LEVELS    0u /* by the rows of level 0, then level 1, and so on */
 #define TS_REPEATED_SUM   0u /* the values are added */
-#define TS_REPEATED_ERROR 1u /* no earlier segment has a cell of this one */
+#define TS_REPEATED_ERROR 1u /* an error: no earlier segment may have a cell of this segment */
 
 _Static_assert(sizeof(struct ts_disk_segments) == 128, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_segment) == 128, "on-disk size");

@@ -41,7 +41,7 @@ struct ts_name_table {
     uint64_t bytes;
     void *mem; /* the whole table, or NULL if it is read from the file */
     int fd, own_fd;
-    uint64_t at;               /* position of the table in the file */
+    uint64_t at;               /* position of the table's first byte in the file */
     uint32_t n_pages;          /* pages of a cache, a power of two */
     struct ts_name_page *page; /* pages of all caches: n_pages for each thread */
 };
@@ -67,7 +67,7 @@ int ts_row_names_open(const struct ts_row_names_conf *conf, struct ts_row_names 
                       struct ts_err *err);
 void ts_row_names_close(struct ts_row_names *r); /* NULL is fine */
 
-/* Sets *ret to the input index of a row, from the table. Call ts_row_index instead. */
+/* Looks up the input index of a row in the table, for ts_row_index, which callers use. */
 int ts_row_names_index(struct ts_row_names *r, uint32_t thread, uint32_t mode, uint64_t row,
                        uint64_t *ret, struct ts_err *err);
 

@@ -197,7 +197,7 @@ static int open_list(struct ts_segments *s, struct ts_err *err)
     if (fd >= 0 && ts_file_read_size(fd, index, &n_bytes, NULL) == 0 && n_bytes >= sizeof header &&
         ts_file_read_at(fd, index, 0, sizeof header, header, NULL) == 0 && ts_segments_is(header)) {
         rc = read_list(fd, n_bytes, index, s, err);
-    } else { /* not a list: if the index is damaged, ts_tensor_open says how */
+    } else { /* not a list of segments: if the index is damaged, ts_tensor_open says how */
         rc = ts_tensor_open(s->path, &t, err);
         s->order = rc == 0 ? t->order : 0;
         s->n = 1;

@@ -28,16 +28,16 @@ struct ts_segments {
     char *path;
     struct ts_open_dir *dir;
     uint32_t n, order;
-    int listed;           /* 0: one tensor, which was not appended to; entry is NULL */
-    int merged;           /* the directory of the tensor of all segments exists */
-    uint64_t merged_hash; /* checksum of its index */
+    int listed; /* 0: one tensor, which was not appended to; entry is NULL */
+    int merged; /* 1: the directory `merged` exists, which has the tensor of all segments */
+    uint64_t merged_hash; /* checksum of the index in that directory */
     struct ts_disk_segment *entry;
 };
 
 int ts_segments_open(const char *path, struct ts_segments **ret, struct ts_err *err);
 void ts_segments_close(struct ts_segments *s); /* NULL is fine */
 
-/* Opens a segment, and checks it against its entry. */
+/* Opens a segment, and checks it against its entry in the list. */
 int ts_segments_tensor(const struct ts_segments *s, uint32_t i, struct ts_tensor **ret,
                        struct ts_err *err);
 
@@ -46,7 +46,7 @@ int ts_segments_tensor(const struct ts_segments *s, uint32_t i, struct ts_tensor
 int ts_segments_follows(const struct ts_tensor *before, const struct ts_tensor *t,
                         struct ts_err *err);
 
-/* Opens the tensor of all segments. `merged` must be set. The path of the tensor is s->path. */
+/* Opens the tensor of all segments. s->merged must be 1. The path of the tensor is s->path. */
 int ts_segments_merged(const struct ts_segments *s, struct ts_tensor **ret, struct ts_err *err);
 
 /* Makes the bytes of an index that lists the segments, malloc'ed. Returns NULL if there is no

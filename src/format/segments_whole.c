@@ -44,7 +44,8 @@ static int copies_options(const struct ts_segments *s)
     return copies;
 }
 
-/* A tensor may lack these files, but not if it was made of segments that have them. */
+/* A tensor may lack the files `modes`, `options` and `sums`, but not if it was made of segments
+ * that have them. */
 static int check_files(const struct ts_segments *s, struct ts_err *err)
 {
     static const char *const name[] = { TS_MODES_NAME, TS_KEPT_NAME, TS_SUMS_NAME };
@@ -83,7 +84,7 @@ int ts_segments_merged(const struct ts_segments *s, struct ts_tensor **ret, stru
         ts_tensor_close(t);
         return ts_open_dir_explain(s->dir, rc, err);
     }
-    free(t->path); /* the files have paths of their own */
+    free(t->path); /* replaces the path of the directory alone: its files keep their own paths */
     t->path = own;
     *ret = t;
     return 0;

@@ -25,7 +25,7 @@ size_t ts_shard_bound(uint32_t order, uint32_t n_codes, uint32_t nnz);
 
 /* Packs nnz (>= 1) nonzeros, sorted as block_codec.h says, as one shard. level[l] and code[c] are
  * columns of nnz entries. raw has ts_shard_bound bytes. Fills raw_bytes, nnz, n_blocks, row_first
- * and row_last of *ret, and zeroes the rest of it. */
+ * and row_last of *ret, and zeroes its other members. */
 void ts_shard_pack(uint32_t order, uint32_t n_codes, uint32_t nnz, const uint32_t *const level[],
                    const uint32_t *const code[], void *raw, struct ts_disk_shard *ret);
 

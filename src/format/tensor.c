@@ -44,7 +44,7 @@ static int is_building(const char *path, char *building, size_t room)
     return stat(building, &st) == 0;
 }
 
-/* Writes the message for a path that is not a directory. */
+/* Writes the message for a path that is a file and no directory. */
 static int explain_file(const char *path, struct ts_err *err)
 {
     struct stat st;

@@ -82,7 +82,8 @@ static int check_values(const struct ts_disk_header *h, const char *where, struc
 
 static int check_header(const struct ts_disk_header *h, const char *where, struct ts_err *err)
 {
-    const int weights = h->version == TS_FORMAT_WEIGHTS; /* then TS_TENSOR_ZEROS may be set, too */
+    /* with weights, the index may have the flag TS_TENSOR_ZEROS as well */
+    const int weights = h->version == TS_FORMAT_WEIGHTS;
     const uint32_t may =
         TS_TENSOR_DUPLICATES | TS_TENSOR_VALUE_BITS_ESTIMATED | (weights ? TS_TENSOR_ZEROS : 0);
     const uint32_t must = weights                         ? TS_TENSOR_WEIGHTS

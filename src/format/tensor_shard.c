@@ -98,7 +98,8 @@ int ts_tensor_read_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shar
         rc = ts_file_read_at(fd, m->shards_path, s->offset, padded(s->stored_bytes), stored, err);
     if (rc == 0)
         rc = ts_tensor_unpack_shard(t, mode, shard, stored, raw, err);
-    if (rc == 0) /* after the hash, so that a damaged file is reported as damaged */
+    /* the padding is checked after the hash, so that a damaged file is reported as damaged */
+    if (rc == 0)
         rc = check_padding(m, shard, stored, err);
     if (rc == 0)
         rc = ts_tensor_check_shard(t, mode, shard, raw, err);

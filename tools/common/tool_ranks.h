@@ -19,7 +19,7 @@ struct ts_comm *tool_ranks(void);
 uint32_t tool_ranks_count(void); /* number of ranks; 1 for a single process */
 int tool_ranks_speaks(void);     /* whether this is rank 0, or the only process */
 /* Returns the flag that a command checks between passes over the tensor in order to stop. With
- * several ranks it is always 0: no rank may stop there alone, since the others would wait for it. */
+ * several ranks it is always 0: no rank may stop there alone, since others would wait for it. */
 const volatile sig_atomic_t *tool_ranks_stop(void);
 
 /* Waits, after another rank was stopped by a signal, until the signal reaches this rank, at most

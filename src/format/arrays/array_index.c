@@ -125,7 +125,7 @@ static int may_replace(const char *path, struct ts_err *err)
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
         n = pread(fd, magic, sizeof magic, 0);
     close(fd);
-    if (n == 0) /* an empty file: replacing it loses nothing */
+    if (n == 0) /* an empty file, so replacing it loses nothing */
         return 0;
     return n == sizeof magic && memcmp(magic, MAGIC, sizeof magic) == 0
                ? 0
@@ -141,7 +141,7 @@ int ts_array_index_may_replace(const char *path, struct ts_err *err)
     int rc = may_replace(path, err);
     if (rc < 0)
         return rc;
-    /* base/files/atomic_out.h writes under this name first */
+    /* the index is written under this name first (base/files/atomic_out.h) */
     if (asprintf(&first, "%s.new", path) < 0)
         return ts_no_memory(err, path);
     rc = may_replace(first, err);
@@ -207,7 +207,8 @@ static int refuse_other(const char *path, const struct ts_dense *d, struct ts_er
         path, d->array.path);
 }
 
-/* Whether the statistics in the header are possible values of a scan (cpu/dense/dense_scan.c). */
+/* Whether the statistics in the header are ones that a scan of all cells can find
+ * (cpu/dense/dense_scan.c). */
 static int is_possible(const struct head *h)
 {
     return isfinite(h->norm) && h->norm >= 0 && isfinite(h->least) && isfinite(h->most) &&

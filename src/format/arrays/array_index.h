@@ -23,7 +23,8 @@
  * dataset. NULL: out of memory. */
 char *ts_array_index_path(const struct ts_dense *d);
 
-/* Allocates memory for the checksums of all chunks; a scan fills it in. */
+/* Allocates memory for the checksums of all chunks. A scan (one reading of all cells) fills it
+ * in. */
 int ts_array_index_new(struct ts_dense *d, struct ts_err *err);
 
 /* Checks that the path is free, or holds an index that may be replaced. Returns 0, or TS_EBUSY if
@@ -35,8 +36,8 @@ int ts_array_index_may_replace(const char *path, struct ts_err *err);
  * and follows links. */
 int ts_array_index_write(const struct ts_dense *d, struct ts_err *err);
 
-/* Reads the index if it exists, and then marks the tensor as scanned. An array in memory has no
- * index. */
+/* Reads the index if it exists, and then marks the tensor as scanned: no run needs to read all
+ * cells first. An array in memory has no index. */
 int ts_array_index_read(struct ts_dense *d, struct ts_err *err);
 
 /* Returns the number of chunks in the slabs before slab k: the position of its first checksum. */
@@ -44,7 +45,7 @@ uint64_t ts_array_index_first(const struct ts_dense *d, uint64_t k);
 
 uint64_t ts_array_index_sum(const void *cells, uint64_t bytes);
 
-/* Compares the cells of slab k with their checksums. */
+/* Compares the cells of slab k with the checksums of its chunks. */
 int ts_array_index_check(const struct ts_dense *d, uint64_t k, const void *cells,
                          struct ts_err *err);
 

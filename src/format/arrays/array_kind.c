@@ -77,8 +77,8 @@ static int is_raw(const char *name, const uint8_t *head, size_t n)
     return n == 0 && ts_array_name_cells(name) > 0;
 }
 
-/* For each kind: returns whether an array is of this kind, by its name or by the first n bytes of
- * the file. n is 0 if the file does not exist. */
+/* For each kind: a function that returns whether an array is of this kind, by its name or by the
+ * first n bytes of the file. n is 0 if the file does not exist. */
 static int (*const is_kind[TS_N_ARRAYS])(const char *name, const uint8_t *head, size_t n) = {
     [TS_ARRAY_NPY] = is_npy, [TS_ARRAY_TEXT] = is_text,         [TS_ARRAY_HDF5] = is_hdf5,
     [TS_ARRAY_RAW] = is_raw, [TS_ARRAY_UNROOTED] = is_unrooted,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* array_kind.h - the kinds of dense arrays that a path can name, in the order of the tests.
+/* array_kind.h - the kinds of dense arrays that a path can name, in the order in which a path is
+ * tested for them.
  *
  *   threads  pure
  *   errors   none: a file that cannot be read is no array

@@ -54,7 +54,8 @@ static int check_twice(const char *from, const char *text, uint64_t n, struct ts
     return rc;
 }
 
-/* Keeps n lines of text, each with its newline, as the labels of a mode. */
+/* Keeps n lines of text, each with its newline, as the labels of a mode. from: the source of the
+ * text, for messages. */
 static int keep(struct ts_tensor *t, uint32_t mode, const char *from, const char *text,
                 size_t bytes, uint64_t n, struct ts_err *err)
 {

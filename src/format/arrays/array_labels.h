@@ -2,9 +2,9 @@
 /* array_labels.h - names of the modes and indices of an array, which the array's file does not
  * hold.
  *
- * They come from files NAME.modeK.map beside NAME.npy, or from a program. The tensor keeps the
- * names of a mode's indices in memory, as a file with the layout of modeK.labels. So the same
- * functions read the labels of arrays and of directories (ts_tensor_labels, row_names.h).
+ * They come from files NAME.modeK.map beside NAME.npy, or from a caller of the library. The tensor
+ * keeps the names of a mode's indices in memory, as a file with the layout of modeK.labels. So the
+ * same functions read the labels of arrays and of directories (ts_tensor_labels, row_names.h).
  *
  *   owner    the tensor owns its copies of the names
  *   units    modes and indices from 0

@@ -17,8 +17,8 @@
 #include "base/err.h"
 #include "format/arrays/dense.h"
 
-/* Returns the length of the file's own name at the start of `name`, which a type and sizes (cells)
- * or a dataset (dataset) must follow. 0: they do not follow. */
+/* Returns the length of the file's own name at the start of `name`, if a type and sizes (cells) or
+ * a dataset (dataset) follow it; else 0. */
 size_t ts_array_name_cells(const char *name);
 size_t ts_array_name_dataset(const char *name);
 

@@ -25,8 +25,8 @@
 #define LEAST_INNER 64u
 #define MOST_INNER  8192u
 
-/* A slab has SLAB_BYTES bytes. Where that is less than SLAB_ROWS rows, it has SLAB_ROWS rows if
- * they fit in MOST_SLAB_BYTES. */
+/* A slab (part of the matrix that is read at once) has SLAB_BYTES bytes. Where that is less than
+ * SLAB_ROWS rows, it has SLAB_ROWS rows if they fit in MOST_SLAB_BYTES. */
 #define SLAB_BYTES      (UINT64_C(4) << 20)
 #define SLAB_ROWS       64u
 #define MOST_SLAB_ROWS  4096u /* a product needs memory for each row of a slab */
@@ -240,7 +240,7 @@ int ts_dense_open(const struct ts_dense_array *array, struct ts_tensor **ret, st
     choose_rows(d);
     choose_slabs(d);
     t->order = t->header.order = array->order;
-    /* these are not known until all cells were read */
+    /* the norm and both extreme values are not known until all cells were read */
     t->header.norm = t->header.value_min = t->header.value_max = NAN;
     t->nnz = t->header.nnz = t->header.input_nnz = cells;
     t->header.value_kind = d->cell_bytes == 8 ? TS_VALUE_F64 : TS_VALUE_F32;

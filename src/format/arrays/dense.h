@@ -28,7 +28,7 @@
 
 #define TS_DENSE_MAX_ORDER 8u
 
-/* Message for a dense tensor with another loss than least squares; %s is its path. */
+/* Message for a dense tensor if the loss is not least squares; %s is the tensor's path. */
 #define TS_DENSE_BY_SQUARES                                                   \
     "%s: a dense tensor is decomposed by least squares: other losses need a " \
     "tensor that lists the cells"
@@ -48,7 +48,7 @@ enum ts_cell_type {
     TS_N_CELLS,
 };
 
-/* Description of an array, from a file's header, a name or a program. */
+/* Description of an array, from a file's header, a name or a caller of the library. */
 struct ts_dense_array {
     /* name of the array in messages: its file, a file's name with type and sizes, or a name for an
      * array in memory */
@@ -64,7 +64,9 @@ struct ts_dense_array {
     uint32_t order;
     uint64_t dim[TS_DENSE_MAX_ORDER];
     uint64_t slab_bytes; /* for tests: the size of slabs; 0: 4 MiB */
-    uint32_t n_outer;    /* for samples: number of modes that form the rows; 0: the best number */
+    /* for samples of a tensor: number of modes that form the rows of the matrix; 0: the best
+     * number */
+    uint32_t n_outer;
 };
 
 struct ts_dense {
@@ -77,18 +79,19 @@ struct ts_dense {
     uint32_t n_outer;
     uint64_t outer, inner;
     uint32_t layout[TS_DENSE_MAX_ORDER];
-    uint64_t slab_rows, slab_cols; /* size of a slab; slab_rows is 1, or slab_cols is `inner` */
+    /* size of a slab in rows and columns; either slab_rows is 1, or slab_cols is `inner` */
+    uint64_t slab_rows, slab_cols;
     uint64_t n_slabs;
-    /* whether all cells were read, so that norm, hash, least and greatest value and n_unknown are
-     * set */
+    /* 1: all cells were read, so norm, hash, least and greatest value and n_unknown are set */
     int scanned;
     /* Checksums of chunks (array_index.h), with which cells are compared when they are read; or
      * NULL. */
     uint64_t *sum;
     int summing; /* 1: the checksums are being computed, so cells are not compared with them */
     int fd; /* descriptor of the file, open as long as the tensor; -1: the array is in memory */
-    struct stat opened;                /* status of the file at opening; st_nlink 0: not checked */
-    uint64_t n_unknown, first_unknown; /* number of NaN cells; number of the first one */
+    struct stat opened; /* status of the file at opening; st_nlink 0: not checked */
+    /* number of NaN (unknown) cells, and the position of the first one in the array */
+    uint64_t n_unknown, first_unknown;
 };
 
 /* A rectangle of the matrix: `rows` rows from row `row` on, and `cols` of their columns from `col`
@@ -99,8 +102,8 @@ struct ts_dense_part {
 
 int ts_dense_open(const struct ts_dense_array *array, struct ts_tensor **ret, struct ts_err *err);
 
-/* Like ts_dense_open, for a file that is open as `fd` and must be large enough. Takes over fd,
- * also on failure. */
+/* Like ts_dense_open, for a file that is open as `fd`. Fails if the file is too small for the
+ * cells. Takes over fd, also on failure. */
 int ts_dense_file(const struct ts_dense_array *array, int fd, struct ts_tensor **ret,
                   struct ts_err *err);
 
@@ -158,7 +161,8 @@ void ts_dense_get_f64(const struct ts_dense *d, const void *cells, uint64_t at, 
 void ts_dense_get_f32(const struct ts_dense *d, const void *cells, uint64_t at, uint64_t n,
                       float *ret);
 
-/* Converts the first n cells with `threads` threads, to float32 if `narrow`, else to float64. */
+/* Converts the first n cells of an array to numbers with `threads` threads: to float32 if `narrow`,
+ * else to float64. */
 void ts_dense_get_all(const struct ts_dense *d, const void *cells, uint64_t n, int narrow,
                       uint32_t threads, void *ret);
 

@@ -97,9 +97,10 @@ static inline uint32_t ts_value_codes(uint32_t kind)
     return kind == TS_VALUE_CONST ? 0 : kind == TS_VALUE_F64 ? 2 : 1;
 }
 
-/* Packs n (1..256) nonzeros into a block. level[l] (l < order) holds n compact indices sorted as
- * above, and level[0] increases by at most 1 from one nonzero to the next. code[c] (c < n_codes)
- * holds n codes. out has room for TS_BLOCK_MAX_WORDS. Returns the number of words written. */
+/* Packs n (1..256) nonzeros into a block. level[l] (l < order) holds n compact indices (rows),
+ * sorted by level 0, then level 1, and so on. level[0] increases by at most 1 from one nonzero to
+ * the next. code[c] (c < n_codes) holds n codes. out has room for TS_BLOCK_MAX_WORDS. Returns the
+ * number of words written. */
 uint32_t ts_block_encode(uint32_t order, uint32_t n, const uint32_t *const level[],
                          uint32_t n_codes, const uint32_t *const code[], uint32_t *out);
 
@@ -119,10 +120,12 @@ int ts_block_parse(const uint32_t *word, uint32_t n_words, uint32_t order, uint3
 int ts_block_check_padding(const uint32_t *word, const struct ts_block_parts *parts,
                            struct ts_err *err);
 
-/* Writes the n entries of a stream to out, one by one: the reference decoder. */
+/* Writes the n entries of a stream to out, one by one: the simple decoder with which faster ones
+ * are compared. */
 void ts_packed_decode(const struct ts_packed *s, const uint32_t *side, uint32_t *out);
 
-/* Decodes a whole block with the reference decoder. first_row is added to level 0. */
+/* Decodes a whole block with the simple decoder of ts_packed_decode. first_row is added to level
+ * 0. */
 void ts_block_decode(const struct ts_block_parts *parts, uint32_t first_row, struct ts_block *ret);
 
 /* Whether every value of a decoded block is finite; value_kind is a ts_value_kind. Builds write

@@ -128,7 +128,7 @@ AVX512_FN uint32_t split_level_avx512(const uint32_t *idx, uint32_t n, int is_le
 #define split_level_avx512  split_level
 #endif
 
-/* The encoding chosen for a stream. */
+/* The encoding chosen for a stream of index differences or codes. */
 struct stream_plan {
     const uint32_t *value;
     uint32_t n, width, exc_width, n_exc, base;

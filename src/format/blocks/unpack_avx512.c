@@ -157,7 +157,8 @@ static void list_starts(const struct parse *p, struct ts_unpacked *ret)
             ret->start[n++] = (uint16_t)(64 * k + (uint32_t)__builtin_ctzll(bits));
 }
 
-/* Returns the indices of the nodes of level l: one for each flag of the level. */
+/* Returns the indices of the nodes of level l (groups of nonzeros that agree down to this level):
+ * one for each flag of the level. */
 static inline const uint32_t *level_nodes(const struct parse *p, uint32_t l, uint32_t *abs,
                                           uint32_t *delta, uint32_t *out)
 {
