@@ -100,7 +100,8 @@ static void fix_norms(const struct ts_factors *f, struct ts_canonical *c, const 
         for (uint32_t r = 0; r < rank; r++) {
             const double length = norm[(size_t)m * rank + c->from[r]];
             double *scale = c->scale + (size_t)m * rank + r;
-            /* the squares of all entries may underflow; then the norm and the weight are 0 */
+            /* if the squares of all entries of a column underflow, its norm and the weight become
+             * 0 */
             if (length != TS_AS_IT_IS)
                 *scale = length > 0 ? *scale / length : 0;
         }

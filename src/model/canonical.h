@@ -5,12 +5,12 @@
  * keep the order in which they were computed. The entry of largest magnitude of each column (the
  * first of equal ones) is made positive. Signs are changed in pairs of modes, as in Tensor
  * Toolbox's fixsigns; if an odd number of these entries is negative, the last one stays negative.
- * Numbers are rounded to the precision of the factors, and there are no negative zeros. Modes whose
- * entries must not change keep lengths and signs.
+ * Numbers are rounded to the precision of the factors, and there are no negative zeros. The columns
+ * of modes whose entries must not change keep lengths and signs.
  *
  *   owner    the caller owns the factors, and frees the result by ts_canonical_free
  *   units    rows are those of used slices, n x rank, row-major
- *   threads  one calls
+ *   threads  one thread calls
  *   errors   0 or a negative ts_code: that of get_rows, or TS_ENOMEM
  */
 #ifndef TS_MODEL_CANONICAL_H
@@ -23,7 +23,8 @@
 typedef int ts_get_rows_fn(void *from, uint32_t mode, uint64_t row, uint64_t n, double *rows,
                            struct ts_err *err);
 
-/* Factors as they were computed, in a backend or in memory: get_rows reads them. */
+/* Factors as they were computed, in a backend or in memory. get_rows copies rows of them, with
+ * `from` as its first argument. */
 struct ts_factors {
     uint32_t order, rank;
     uint64_t n_rows[TS_MAX_ORDER];
@@ -40,7 +41,7 @@ struct ts_canonical {
     double *scale;  /* order x rank: number by which the entries of column c are multiplied */
 };
 
-/* Describes the factors of a tensor that a backend holds. */
+/* Describes the factors in `be`, the backend's model of tensor t. */
 struct ts_factors ts_factors_of(const struct ts_tensor *t, uint32_t rank,
                                 const struct ts_backend *backend, void *be);
 

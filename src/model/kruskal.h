@@ -21,13 +21,13 @@
 struct ts_kruskal {
     uint32_t order, rank;
     enum ts_precision precision;
-    uint64_t dim[TS_MAX_ORDER];    /* number of indices of the mode */
+    uint64_t dim[TS_MAX_ORDER];    /* number of indices of each mode */
     uint64_t n_rows[TS_MAX_ORDER]; /* number of rows of the factor that are held */
     uint64_t *index[TS_MAX_ORDER]; /* index of each held row, ascending; NULL: row i is index i */
     double *weight;
     void *factor[TS_MAX_ORDER];
     size_t bytes[TS_MAX_ORDER]; /* bytes of the factor */
-    /* its member `memory` is not NULL if the factor is in this mapped file */
+    /* if map[m].memory is not NULL, the factor of mode m is in this mapped file */
     struct ts_model_map map[TS_MAX_ORDER];
     struct ts_model_names *names; /* names and labels; NULL: there are none */
 };
@@ -37,8 +37,8 @@ int ts_kruskal_new(uint32_t order, uint32_t rank, enum ts_precision precision, c
                    const uint64_t n_rows[], struct ts_kruskal **ret, struct ts_err *err);
 void ts_kruskal_free(struct ts_kruskal *k); /* NULL is fine */
 
-/* Copies the factors of a finished decomposition, with weights and norms of its result, in
- * canonical form. */
+/* Copies the factors f of a finished decomposition, with its weights and column norms, in canonical
+ * form. */
 int ts_kruskal_take(const struct ts_tensor *t, const struct ts_factors *f,
                     enum ts_precision precision, const double *weight, const double *norm,
                     const volatile sig_atomic_t *stop, struct ts_kruskal **ret, struct ts_err *err);
@@ -67,7 +67,7 @@ uint64_t ts_kruskal_find(const struct ts_kruskal *k, uint32_t mode, uint64_t ind
 int ts_kruskal_model(const struct ts_kruskal *k, int every, struct ts_model **ret,
                      struct ts_err *err);
 
-/* Which files of a model are written, and how. */
+/* Which files of a decomposition are written, and how. */
 struct ts_kruskal_files {
     unsigned formats;                /* sum of values of enum ts_model_format */
     int used_rows, no_labels, force; /* as in struct ts_model_conf of model_write.h */
@@ -77,7 +77,7 @@ struct ts_kruskal_files {
 };
 
 /* Writes the decomposition as files like those of `tstream cp`. warn->code is not 0 if something
- * failed after they were in place. */
+ * failed after the files were in place. */
 int ts_kruskal_write(const struct ts_kruskal *k, const char *dir,
                      const struct ts_kruskal_files *files, struct ts_err *warn, struct ts_err *err);
 

@@ -45,8 +45,8 @@ static void load_row(const struct ts_kruskal *k, uint32_t mode, uint64_t row, do
     (void)ts_kruskal_held((void *)(uintptr_t)k, mode, row, 1, to, NULL);
 }
 
-/* Processes rows row .. row + n - 1 of a mode, and adds their part of a result to the numbers at
- * `to`. */
+/* Type of a function that processes rows row .. row + n - 1 of a mode, and adds what they
+ * contribute to the result at `to`. */
 typedef void chunk_fn(struct sums *s, uint32_t mode, uint64_t row, uint64_t n, double *to);
 
 static int each_chunk(struct sums *s, uint32_t mode, chunk_fn *take, double *to, struct ts_err *err)
@@ -139,8 +139,8 @@ int ts_kruskal_gram(const struct ts_kruskal *k, uint32_t mode, uint32_t threads,
 
 /* ---- the norm |M| of a model M ---- */
 
-/* product := the products of weights, times the Gram matrices of all modes, elementwise. Component
- * r is scaled by 2^-shift[r]. */
+/* product[r][s] := w_r w_s times the entries (r, s) of all Gram matrices, for the weights w of the
+ * components. Component r is scaled by 2^-shift[r]. */
 static int multiply_grams(struct sums *s, double *product, double *gram, int *shift,
                           struct ts_err *err)
 {
@@ -163,8 +163,8 @@ static int multiply_grams(struct sums *s, double *product, double *gram, int *sh
     return rc;
 }
 
-/* Returns the largest shift of a component that is not zero. |M| is computed in units of 2 to this
- * power. */
+/* Returns the largest shift (binary exponent) of the components that are not zero. |M| is computed
+ * in units of 2 to this power. */
 static int common_shift(uint32_t rank, const double *product, const int *shift)
 {
     int ret = 0, found = 0;

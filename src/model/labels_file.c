@@ -309,8 +309,8 @@ struct ts_labels_walk {
     size_t stored_room, raw_room;
     /* p .. end: unread part of the chunk in raw */
     const char *p, *end;
-    /* at: position of the chunk in raw; index: index of the last label taken; n_left: number of
-     * labels left in the chunk */
+    /* at: position in the file of the chunk that raw has; index: index of the label taken last;
+     * n_left: number of labels left in the chunk */
     uint64_t at, index, n_left;
     int loaded, fresh; /* loaded: raw has a chunk; fresh: no label of it was taken yet */
 };

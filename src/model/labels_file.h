@@ -25,7 +25,7 @@
 #define TS_LABELS_FILE         "labels"
 #define TS_LABELS_FILE_MAGIC   "TSLABELS"
 #define TS_LABELS_FILE_VERSION 1u
-/* most entries of a table of places (positions of chunks) */
+/* most entries of a mode's table of places (positions of chunks in the file) */
 #define TS_LABELS_PLACES      4096u
 #define TS_LABELS_CHUNK_BYTES 65536u              /* bytes of labels after which a chunk is full */
 #define TS_LABELS_MOST_BYTES  (UINT64_C(1) << 30) /* most bytes of a label */
@@ -33,27 +33,27 @@
 enum {
     TS_LABELS_OF_TENSOR = 1, /* the file identifies a tensor */
     TS_LABELS_SUMS = 2,      /* the file has the sum of the tensor's cells */
-    TS_LABELS_USED = 4,      /* only used rows have labels */
+    TS_LABELS_USED = 4,      /* only rows that the model has (those of used slices) have labels */
     TS_LABELS_LEFT_OUT = 8,  /* the user did not want labels of rows */
     /* the factors in the same directory are float32, even if text files do not show it */
     TS_LABELS_FLOAT32 = 16
 };
 #define TS_LABELS_FLAGS 31u
 
-/* The head of the file. The tables of modes, the names of the modes, and a checksum follow. */
+/* The head of the labels file. Tables of modes, names of modes, and a checksum follow. */
 struct ts_disk_model_labels {
     char magic[8];
     uint32_t version, order;
     uint64_t file_bytes;
     uint32_t base, flags;
-    /* number of nonzeros and checksum of the tensor; 0 if it is not identified */
+    /* number of nonzeros and checksum of the tensor that the model was computed from; 0: unknown */
     uint64_t nnz, checksum;
     uint64_t cell[2]; /* sum of the tensor's cells */
     uint32_t segments, names_bytes;
     uint64_t reserved[7];
 };
 
-/* The labels of one mode: where they are in the file. */
+/* The position of the labels of one mode in the file. */
 struct ts_disk_mode_labels {
     uint64_t dim, n_labels, n_chunks;
     uint64_t at, bytes; /* position and size of the mode's chunks */
@@ -67,11 +67,11 @@ struct ts_disk_label_place {
     uint64_t index, at;
 };
 
-/* The head of a chunk; stored_bytes follow. */
+/* The head of a chunk of labels; stored_bytes bytes follow. */
 struct ts_disk_label_chunk {
     uint64_t index; /* index of the first label */
     uint32_t n_labels, raw_bytes, stored_bytes;
-    uint32_t flags; /* 1: the labels are packed by LZ4 */
+    uint32_t flags; /* 1: LZ4 packed the labels of this chunk */
     uint64_t hash;  /* XXH3-64 of the 24 bytes before this member, and of the stored bytes */
 };
 

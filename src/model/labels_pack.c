@@ -223,7 +223,7 @@ struct rows {
     ts_labels_row_fn *next;
     void *from; /* argument of `next`; NULL: all rows */
     uint64_t index;
-    int there; /* 1: `index` has a row */
+    int there; /* 1: `index` is the index of the next row; 0: no row is left */
 };
 
 /* Whether an index has a row. Indices must be passed in ascending order. */

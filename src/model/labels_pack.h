@@ -25,8 +25,8 @@ struct ts_labels_pack_conf {
     const struct ts_model_names *names;
     int leave_out; /* 1: labels of rows are not written */
     int float32;   /* 1: the factors are float32 */
-    /* Which rows are written; open NULL: all. `open` begins a mode, and sets *from to NULL if the
-     * mode has a row for each index. */
+    /* Which rows of the model are written; open NULL: all. `open` begins a mode, and sets *from to
+     * NULL if the mode has a row for each index. */
     int (*open)(void *ctx, uint32_t mode, void **from, struct ts_err *err);
     ts_labels_row_fn *row;
     void (*close)(void *from);
@@ -34,8 +34,8 @@ struct ts_labels_pack_conf {
     const volatile sig_atomic_t *stop; /* not 0 when the user wants to stop; or NULL */
 };
 
-/* Writes the labels to an empty file that can seek. path: for messages. *bytes := size of the
- * file. */
+/* Writes the labels to an empty file, in which the stream can seek. path: name of the file for
+ * messages. *bytes := size of the file. */
 int ts_labels_pack(const struct ts_labels_pack_conf *conf, FILE *to, const char *path,
                    uint64_t *bytes, struct ts_err *warn, struct ts_err *err);
 

@@ -28,8 +28,8 @@ struct side {
     uint64_t next;   /* number of the next row of the mode */
     uint64_t held;   /* number of rows at the end of `rows` that were not compared yet */
     double *rows;
-    /* scaled rows for the indices of either model, zeros for indices that have no row in this
-     * one */
+    /* scaled rows of this model for the indices of either model; zeros for indices without a row
+     * here */
     double *paired;
     double *square; /* rank: sums of squares of the scaled columns */
     double *scale;  /* rank: powers of two that scale columns to about 1; 0: only zeros so far */
@@ -440,9 +440,9 @@ static void assign_greedily(struct table *t, uint32_t *best)
     }
 }
 
-/* The Hungarian method with potentials: pairs one row after another with a column, along the
- * shortest path to a free column. Rows and columns are numbered from 1 here; column 0 has the row
- * that is being paired. */
+/* The Hungarian method with potentials: pairs one row of the table after another with a column,
+ * along the shortest path to a free column. Rows and columns are numbered from 1 here; column 0 has
+ * the row that is being paired. */
 struct hungarian {
     /* potentials of rows and columns; length of the shortest path to each column */
     double *row, *column, *least;
@@ -451,8 +451,8 @@ struct hungarian {
     unsigned char *seen;
 };
 
-/* Returns the next column on the shortest path, and adjusts potentials so that its edge has length
- * 0. */
+/* Returns the next column on the shortest path, and adjusts the potentials so that the edge to this
+ * column has length 0. */
 static uint32_t next_column(const struct table *t, struct hungarian *h, uint32_t column)
 {
     const uint32_t row = h->placed[column];

@@ -17,7 +17,7 @@
  *   owner    the caller owns the models, which must be freshly opened, and are read to their ends.
  *            ts_match_free frees the result
  *   units    components from 0
- *   threads  one calls; sums are divided among conf->threads
+ *   threads  one thread calls; sums are divided among conf->threads
  *   errors   0 or a negative ts_code: that of a failed read, TS_EARG if shapes differ, TS_ELIMIT if
  *            numbers leave the range of float64
  *   memory   a few MiB for factors of any size, and order * rank * rank numbers
@@ -34,7 +34,8 @@
 struct ts_match_conf {
     struct ts_model *a, *b;
     uint32_t threads; /* 0: all CPUs */
-    uint32_t skip;    /* bit m: mode m is skipped; its column norms still count in the weights */
+    /* bit m: mode m is left out of scores; the norms of its columns still count in the weights */
+    uint32_t skip;
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
 };
 
@@ -65,7 +66,7 @@ static inline uint32_t ts_match_pairs(const struct ts_match *m)
 
 enum ts_match_how { TS_MATCH_GREEDY, TS_MATCH_BEST };
 
-/* Sets `pair` to ts_match_pairs pairs of components, in ascending order of a, and *score to the
+/* Sets `pair` to ts_match_pairs(m) pairs of components, in ascending order of a, and *score to the
  * mean of their scores. weights: 1 if weights count in the scores. */
 int ts_match_assign(const struct ts_match *m, enum ts_match_how kind, int weights,
                     struct ts_match_pair *pair, double *score, struct ts_err *err);

@@ -91,8 +91,8 @@ static enum ts_atomic_kind kind_of_record(int dir, const char *name, int whole)
     return TS_ATOMIC_FOREIGN;
 }
 
-/* Whether the directory has the record of a run, or the mark (an extended attribute) of this
- * program's output. A model that a program saves has no record. If the file system has no marks,
+/* Whether the directory has the record of a run, or an extended attribute that marks output of this
+ * program. A model that a library caller saves has no record. On file systems without attributes,
  * names and first bytes must suffice. */
 static int has_record(int dir)
 {
@@ -251,7 +251,7 @@ static int has_models(int dir)
     return there;
 }
 
-/* Returns the kind of a file that several models share. */
+/* Returns the kind of a file that belongs to all models of a directory. */
 static enum ts_atomic_kind kind_of_common(int dir, const char *name, int whole)
 {
     const int is_run = strcmp(name, TS_MODELS_RUN) == 0;
@@ -404,7 +404,8 @@ int ts_models_best(struct ts_open_dir **dir, struct ts_err *err)
     if (!is_several(fd))
         return 0;
     n = find_best(fd, first, all);
-    if (ts_open_dir_replaced(*dir)) /* some links may be missing in the old directory */
+    /* the old directory, which is open, may lack some of the links to best models */
+    if (ts_open_dir_replaced(*dir))
         return ts_open_dir_fail(path, err);
     while (end > 1 && path[end - 1] == '/')
         end--;

@@ -31,23 +31,24 @@
 #define TS_MODELS_MAGIC      "TSHMODELS" /* first bytes of models.run */
 #define TS_MODELS_NAME_CHARS 40
 
-/* Sets ret to the name of a model: "r8.s3" or, for a fold, "r8.f2". */
+/* Set ret to the name of a model: "r8.s3" for rank 8 and seed 3, or "r8.f2" for rank 8 and fold
+ * 2. */
 void ts_models_name(uint32_t rank, uint64_t seed, char ret[TS_MODELS_NAME_CHARS]);
 void ts_models_fold_name(uint32_t rank, uint32_t fold, char ret[TS_MODELS_NAME_CHARS]);
 
 /* Returns the kind of a file in the directory of a decomposition, for struct ts_atomic_conf. */
 enum ts_atomic_kind ts_model_kind_of(int dir, const char *name, int whole);
 
-/* Whether the open directory has a decomposition, and a file `name` in it would be read as part of
- * that. */
+/* Whether the open directory has a decomposition of which a file `name` in it would be read as a
+ * part. */
 int ts_model_would_be_part(int dir, const char *name);
 
 /* Whether the directory holds several models. */
 int ts_models_there(const char *path);
 int ts_models_there_in(const struct ts_open_dir *dir);
 
-/* Whether X.cp.partial has models, or the state of one, so that a run of several models can be
- * resumed from it. */
+/* Whether the unfinished result X.cp.partial has models, or the state of one, so that a run of
+ * several models can be resumed from it. */
 int ts_models_kept(const char *partial);
 int ts_models_kept_in(const struct ts_open_dir *partial);
 

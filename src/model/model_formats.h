@@ -17,7 +17,7 @@
 int ts_model_name_file(struct ts_model *m, const char *name, struct ts_err *err);
 int ts_model_open_file(struct ts_model *m, const char *name, struct ts_err *err);
 
-/* Moves back to the start of a mode's file. */
+/* Moves m->file back to the start of a mode's file. */
 int ts_model_again_mode(struct ts_model *m, uint32_t mode, const char *suffix, struct ts_err *err);
 
 /* Reads the next number of a text file. */
@@ -29,13 +29,13 @@ int ts_ktensor_open(struct ts_model *m, struct ts_err *err);
 int ts_npy_open(struct ts_model *m, struct ts_err *err);
 int ts_splatt_open(struct ts_model *m, struct ts_err *err);
 
-/* ts_ktensor_matrix reads the head of a mode in a ktensor file; ts_ktensor_end checks that nothing
+/* The first function reads the head of a mode in a ktensor file. The second checks that nothing
  * follows the last mode. */
 int ts_ktensor_matrix(struct ts_model *m, uint32_t mode, struct ts_err *err);
 int ts_ktensor_end(struct ts_model *m, struct ts_err *err);
 
-/* ts_npy_rows_header reads the header of the open .npy file (*columns is 0 for a vector), and
- * ts_npy_numbers its next n numbers. */
+/* The first function reads the header of the open .npy file (*columns is 0 for a vector), and the
+ * second the next n numbers of the file. */
 int ts_npy_rows_header(struct ts_model *m, uint64_t *rows, uint64_t *columns, struct ts_err *err);
 int ts_npy_numbers(struct ts_model *m, uint64_t n, double *ret, struct ts_err *err);
 

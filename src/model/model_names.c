@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Makes names from a tensor, a file or a program, and reads labels. */
+/* Makes names from a tensor, a file or the arrays of a library caller, and reads labels. */
 #include "model/model_names.h"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 
 /* ---- allocation of names ---- */
 
-/* Lock for of_tensors, the list of the names that come from tensors and are in use. Models of the
+/* Protects of_tensors, the list of those names that come from tensors and are in use. Models of the
  * same tensor share them. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ts_model_names *of_tensors;
@@ -227,7 +227,7 @@ int ts_model_names_read(const struct ts_open_dir *dir, struct ts_model_names **r
 
 /* ---- walks over labels ---- */
 
-/* A walk over the labels that a program gave. */
+/* A walk over labels in the arrays of a library caller. */
 struct given {
     const struct ts_model_names_conf *conf;
     uint32_t mode;
@@ -324,7 +324,7 @@ static int check_given(const struct ts_model_names_conf *c, struct ts_err *err)
     return 0;
 }
 
-/* Packs the labels of a program into a labels file in memory. */
+/* Packs the labels of a library caller into a labels file in memory. */
 static int pack_given(const struct ts_model_names *n, struct ts_labels_file **ret,
                       struct ts_err *err)
 {
@@ -389,13 +389,13 @@ int ts_model_names_labels(const struct ts_model_names *names, uint32_t mode, uin
 
 /* ---- a model beside a tensor ---- */
 
-#define LOOKS       4096 /* labels between two looks at the stop flag */
-#define SHOWN_BYTES 64   /* of a label, in a message */
+#define LOOKS       4096 /* number of labels between two checks of the stop flag */
+#define SHOWN_BYTES 64   /* most bytes of a label that a message shows */
 
-/* A label of one of the two, and its index. */
+/* A label of the model or of the tensor, and its index. */
 struct label_at {
     uint64_t index;
-    const char *text; /* NULL: there are no more */
+    const char *text; /* NULL: there are no more labels */
     size_t n;
 };
 
@@ -408,11 +408,12 @@ static int shown(const struct label_at *l)
 {
     size_t n = l->n < SHOWN_BYTES ? l->n : SHOWN_BYTES;
     while (n > 0 && n < l->n && ((unsigned char)l->text[n] & 0xc0) == 0x80)
-        n--; /* not in the middle of a character */
+        n--; /* does not end in the middle of a UTF-8 character */
     return (int)n;
 }
 
-/* Walks both to the first index with two labels. An empty label counts as none. */
+/* Moves both walks to the first index to which they give different labels. An empty label counts as
+ * none. */
 static int compare_walks(struct ts_names_walk *wa, struct ts_names_walk *wb, struct label_at *a,
                          struct label_at *b, const volatile sig_atomic_t *stop, struct ts_err *err)
 {

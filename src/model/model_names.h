@@ -3,8 +3,8 @@
  * tensor.
  *
  * Names come from an open tensor, from the file `labels` of a model (labels_file.h), or from a
- * program. Names from a tensor keep its label files open, but not the tensor, which may be closed,
- * and its directory removed. Models of the same tensor share them.
+ * library caller. Names from a tensor keep its label files open, but not the tensor, which may be
+ * closed, and its directory removed. Models of the same tensor share them.
  *
  *   owner    each user keeps names, and drops them after use; the last drop frees them
  *   units    modes and indices from 0
@@ -38,8 +38,8 @@ struct ts_model_tensor {
 struct ts_model_names_conf;
 
 struct ts_model_names {
-    uint32_t order, base;         /* base: number of the first index in the input, 0 or 1 */
-    int float32;                  /* from a file: the factors in the same directory are float32 */
+    uint32_t order, base; /* base: number of the first index in the input, 0 or 1 */
+    int float32;          /* 1: the factors in the directory of the labels file are float32 */
     char *name[TS_MAX_ORDER + 1]; /* names of modes, then of values; NULL: no name */
     uint64_t dim[TS_MAX_ORDER];
     /* for names from a tensor: number of lines of its label file, the labels of indices 0 to
@@ -50,7 +50,8 @@ struct ts_model_names {
     /* labels are read from one of these, which the names own; the others are NULL */
     struct ts_tensor *from;
     struct ts_labels_file *file;
-    const struct ts_model_names_conf *given; /* set while labels of a program are being packed */
+    /* set while the labels of a library caller are being packed */
+    const struct ts_model_names_conf *given;
     _Atomic uint32_t users;
     struct ts_model_names *next; /* the next names in the list of those that come from tensors */
 };
@@ -63,15 +64,16 @@ int ts_model_names_of_tensor(const struct ts_tensor *t, struct ts_model_names **
 int ts_model_names_read(const struct ts_open_dir *dir, struct ts_model_names **ret,
                         struct ts_err *err);
 
-/* Names from a program. name: order + 1 names, each of which may be NULL, as may label[m].
- * label[m]: n_labels[m] strings, which may be NULL. All are copied. */
+/* Names from a library caller. name: order + 1 names (of the modes, then of the values), each of
+ * which may be NULL, as may label[m]. label[m]: n_labels[m] strings, which may be NULL. All are
+ * copied. */
 struct ts_model_names_conf {
     uint32_t order, base;
     const uint64_t *dim;
     const char *const *name;
     const uint64_t *n_labels;
     const char *const *const *label; /* labels of indices 0 to n_labels[m] - 1, or of `index` */
-    /* the index of each label, ascending; NULL, also for one mode: 0, 1, 2, ... */
+    /* the index of each label, ascending; index or index[m] NULL: 0, 1, 2, ... */
     const uint64_t *const *index;
     struct ts_model_tensor tensor;
 };
@@ -97,8 +99,9 @@ void ts_names_walk_close(struct ts_names_walk *w); /* NULL is fine */
 
 /* Fails with TS_EARG if an index has one label in a model and another one in a tensor, as the rows
  * of the model then belong to other names. Modes whose bit in `modes` is 0, and labels that only
- * one of them has, are left out. Reads no labels if the model was computed from this tensor: the
- * checksums are equal. path: the model, in messages. own: its names, NULL is fine. */
+ * the model or only the tensor has, are left out. Reads no labels if the model was computed from
+ * this tensor: the checksums are equal. path: the model, in messages. own: its names, NULL is
+ * fine. */
 int ts_model_names_check(const char *path, const struct ts_model_names *own,
                          const struct ts_tensor *t, uint32_t modes,
                          const volatile sig_atomic_t *stop, struct ts_err *err);

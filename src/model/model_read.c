@@ -39,7 +39,7 @@ static int kind_of(const struct ts_model *m, enum ts_model_kind first, struct ts
 }
 
 /* Reads the labels file. Its modes must have the sizes of the factors, or be larger if the factors
- * have used rows alone. */
+ * have only rows of used slices. */
 static int read_names(struct ts_model *m, struct ts_err *err)
 {
     const int rc = ts_model_names_read(m->dir, &m->names, err);
@@ -92,8 +92,7 @@ static struct ts_model *new_model(const char *path, struct ts_err *err)
     return m;
 }
 
-/* Opens a model in a directory. The function takes the directory over. dir NULL: the path is a
- * file. */
+/* Opens a model in a directory, and takes over `dir`. dir NULL: the path is a file. */
 static int open_in(struct ts_open_dir *dir, const char *path, enum ts_model_kind first,
                    struct ts_model **ret, struct ts_err *err)
 {
@@ -230,7 +229,8 @@ int ts_model_open_again(const struct ts_model *m, enum ts_model_kind first, stru
         return rc < 0 ? rc : open_in(dir, m->path, first, ret, err);
     }
     if (m->file == NULL || fstat(fileno(m->file), &st) != 0 || !S_ISREG(st.st_mode))
-        return ts_model_open_first(m->path, first, ret, err); /* a pipe */
+        /* a pipe, which is opened again by its path */
+        return ts_model_open_first(m->path, first, ret, err);
     fd = ts_file_again(fileno(m->file), m->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return errno == ESTALE ? ts_open_dir_fail(m->path, err)
@@ -332,7 +332,7 @@ static int begin_mode(struct ts_model *m, uint32_t mode, struct ts_err *err)
     return ts_ktensor_matrix(m, mode, err);
 }
 
-/* Fails because the requested rows of a mode were read already, or do not exist. */
+/* Fails because rows that were requested have been read already, or do not exist. */
 static int fail_behind(const struct ts_model *m, uint32_t mode, struct ts_err *err)
 {
     return ts_fail(err, TS_EARG,

@@ -37,7 +37,7 @@ struct ts_model_memory {
     const double *weight;
     int (*get_rows)(void *from, uint32_t mode, uint64_t row, uint64_t n, double *rows,
                     struct ts_err *err);
-    /* returns the index of each row of a mode, or NULL */
+    /* returns the index of each row of a mode; NULL: row i is index i */
     const uint64_t *(*index)(void *from, uint32_t mode);
     void (*close)(void *from);
     void *from;
@@ -89,8 +89,8 @@ void ts_model_close(struct ts_model *m); /* NULL is fine */
 int ts_model_open_again(const struct ts_model *m, enum ts_model_kind first, struct ts_model **ret,
                         struct ts_err *err);
 
-/* Returns a signature of the model: a hash of sizes, beginnings and ends of its files. It tells
- * models with different numbers apart. 0: the model is a pipe, or in memory. */
+/* Returns a signature of the model: a hash of the sizes, beginnings and ends of its files, by which
+ * models with different numbers differ. 0: the model is a pipe, or in memory. */
 uint64_t ts_model_sign(const struct ts_model *m);
 
 /* Opens a model in memory, which must stay valid until ts_model_close calls `close`. */

@@ -21,7 +21,7 @@
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* bytes of float64 rows that are written at a time */
 /* parts of a chunk of rows, each formatted as text by one thread */
 #define PIECES 16u
-/* if labels take more bytes than this, a note may say that they are a large share of the model */
+/* labels that take fewer bytes get no note that the model is smaller without them */
 #define NOTED_BYTES  (UINT64_C(1) << 20)
 #define NUMBER_CHARS 26u /* most characters of a number: sign, 17 digits, point, exponent, blank */
 
@@ -136,7 +136,7 @@ static int make_rows(struct ts_model_out *o, struct ts_err *err)
     return ts_no_memory(err, o->conf.dir);
 }
 
-/* The indices of the used rows of a mode, from a file or from memory. */
+/* The indices of the used rows of a mode, from the tensor's file or from memory. */
 struct used_rows {
     struct ts_rows_reader *in; /* reader of the index file; or NULL */
     const uint64_t *index;     /* next index in memory; or NULL */

@@ -16,7 +16,7 @@
  *   numbers  as many digits as reproduce the bits; .npy holds float32 or float64 by precision
  *
  *   owner    the caller owns tensor and factors; memory is a few MiB for any size
- *   threads  one calls; conf->threads threads format text
+ *   threads  one thread calls; conf->threads threads format text
  *   errors   0 or a negative ts_code
  */
 #ifndef TS_MODEL_MODEL_WRITE_H
@@ -30,13 +30,13 @@
 
 enum ts_model_format { TS_WRITE_KTENSOR = 1, TS_WRITE_NPY = 2, TS_WRITE_SPLATT = 4 };
 
-/* The numbers of rows of a model and their indices, from a tensor or from arrays. */
+/* The number of rows of each mode of a model, and their indices, from a tensor or from arrays. */
 struct ts_model_shape {
     uint32_t order;
     uint64_t dim[TS_MAX_ORDER];
     uint64_t n_rows[TS_MAX_ORDER]; /* number of rows that have entries: those of used slices */
     const struct ts_tensor *tensor;
-    /* without a tensor, by mode: n_rows ascending indices, or NULL: row i is index i */
+    /* without a tensor, for each mode: n_rows ascending indices; NULL: row i is index i */
     const uint64_t *index[TS_MAX_ORDER];
 };
 struct ts_model_shape ts_model_shape_of(const struct ts_tensor *t);
@@ -47,8 +47,10 @@ struct ts_model_conf {
     int used_rows;    /* 1: only rows of used slices are written */
     struct ts_model_shape shape;
     uint32_t rank, threads; /* threads that format text; 0: all CPUs */
-    int force;  /* an existing result may be replaced, and the state of an unfinished run dropped */
-    int resume; /* an existing result may be replaced; a state stays */
+    /* 1: an existing result may be replaced, and the state of an unfinished run removed */
+    int force;
+    /* 1: an existing result may be replaced, but the state of an unfinished run stays */
+    int resume;
     enum ts_precision precision;
     /* Names and labels for the file `labels` (labels_file.h); NULL: the file is not written.
      * no_labels: it has no labels of rows. */
@@ -71,9 +73,9 @@ int ts_model_room(const struct ts_model_conf *conf, uint64_t free_bytes, struct 
 /* Parses a list like "ktensor,npy,splatt" to a sum of ts_model_format. */
 int ts_model_formats(const char *list, unsigned *ret, struct ts_err *err);
 
-/* Whether ts_model_begin would refuse conf->dir because of what it has. To be called before the
- * work starts. Reads only the members of conf that name the place and what may be replaced. Does
- * not change results or states. */
+/* Whether ts_model_begin would refuse conf->dir because of the files in it. To be called before the
+ * work starts. Reads only those members of conf that name the directory and say what may be
+ * replaced. Does not change results or states. */
 int ts_model_place(const struct ts_model_conf *conf, struct ts_err *err);
 
 /* Checks conf, DIR and disk space before the work starts, and creates DIR.partial. */

@@ -73,7 +73,7 @@ static inline __attribute__((always_inline)) void add_terms(const struct ts_krus
         *lane += term[v];
 }
 
-/* Adds the terms of the last columns of a cell's rows, fewer than LANES. */
+/* Adds the terms of the last columns of a cell's rows, of which fewer than LANES are left. */
 static void add_last(const struct ts_kruskal *k, const struct cell *c, uint32_t column, int single,
                      vec *lane)
 {
