@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Functions that all calls of libtstream use: return the version, copy structs that begin with
- * their size, and pass on errors and notes. */
+ * their size, and pass errors and notes on to the caller. */
 #include "api/api.h"
 
 #include "config.h"

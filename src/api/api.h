@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* api.h - used by all functions of include/tstream.h.
+/* api.h - what all functions of include/tstream.h use: the locale of messages, errors, and structs
+ * of other versions.
  *
  * A function that can fail calls ts_api_begin first and ts_api_end last. In between, the thread has
  * the locale "C", so that messages have numbers such as 0.5 whatever the program's locale is. A
@@ -30,7 +31,8 @@ static inline void ts_api_begin(struct ts_api *a)
     a->before = ts_c_locale_enter();
 }
 
-/* Before and after a call of the caller's code, which must run in the caller's locale. */
+/* Called before and after the library calls a function of the caller, which must run in the
+ * caller's locale. */
 static inline void ts_api_out(const struct ts_api *a)
 {
     ts_c_locale_leave(a->before);
@@ -41,7 +43,7 @@ static inline void ts_api_in(void)
     (void)ts_c_locale_enter();
 }
 
-/* Ends a call: returns rc, and gives its message to the caller. */
+/* Ends a call: returns rc, and copies the message of a failure to *err. */
 int ts_api_end(struct ts_api *a, int rc, ts_error *err);
 
 /* Copies a configuration struct (ts_..._conf), which begins with its size and may be of an older or

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens dense tensors in a program's memory. */
+/* Opens dense tensors whose cells are in the caller's memory. */
 #include <math.h>
 
 #include "api/api.h"

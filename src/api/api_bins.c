@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Assigns times in arrays to bins, by the same rules as for tables. */
+/* Assigns times in arrays to bins (ranges of time), by the same rules as tshard build does for
+ * tables. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

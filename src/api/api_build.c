@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Builds a tensor: from files, from arrays that are pushed, or from another tensor. A build may
- * also make a tensor longer. All of these stay in one file, because the settings become the same
- * request. */
+ * also append to a tensor. All of these stay in one file, because they turn their settings into the
+ * same struct request. */
 #include <math.h>
 #include <errno.h>
 #include <malloc.h>
@@ -24,7 +24,7 @@
 
 #define WEIGHTS_ARE_FLOAT32 "values of cells with weights are float32, not float64"
 
-/* A build that a program requests, with its functions for progress and notes. */
+/* A build that a caller requests, with the caller's functions for progress and notes. */
 struct request {
     ts_build_conf conf;
     struct ts_build_options o;
@@ -154,7 +154,8 @@ static int take_conf(const ts_build_conf *given, struct request *r, struct ts_er
                : rc;
 }
 
-/* segments: how many the tensor has now. */
+/* Sets *ret to the results of a build. segments: number of segments that the tensor has after
+ * it. */
 static void tell(const struct request *r, const struct ts_api *a,
                  const struct ts_build_report *report, uint32_t segments, ts_build_result *ret)
 {
@@ -258,7 +259,8 @@ static int take_table(const ts_table_conf *given, struct table *t, struct ts_err
     return take_times(t, err);
 }
 
-/* Of a conf of an append: what is not 0 was said, and the rest is that of the tensor. */
+/* Returns the settings of an append that the caller chose, those that are not 0, as bits of enum
+ * ts_kept_id. Other settings are those of the tensor. */
 static uint64_t said_of(const ts_build_conf *c)
 {
     const struct {
@@ -300,7 +302,7 @@ static uint64_t said_of_table(const ts_table_conf *c)
     return said;
 }
 
-/* What follows from the tensor. */
+/* Refuses settings of an append that follow from the tensor. */
 static int check_append(const ts_build_conf *c, struct ts_err *err)
 {
     return TS_API_REFUSE(
@@ -374,7 +376,7 @@ int ts_compact(const ts_build_conf *conf, ts_build_result *ret, ts_error *err)
     ts_api_begin(&r.api);
     rc = take_conf(conf, &r, &r.api.err);
     if (rc == 0) {
-        r.o.shard_bytes = r.conf.shard_bytes; /* 0: those of the tensor */
+        r.o.shard_bytes = r.conf.shard_bytes; /* 0: as large as those of the tensor */
         rc = ts_append_compact(r.conf.out, &r.o, &report, &r.api.err);
     }
     if (rc == 0) {
@@ -457,8 +459,8 @@ struct ts_builder {
     pthread_t thread;
     pthread_mutex_t lock; /* protects joined and rc */
     int joined, rc;       /* rc: result of the build */
-    int appends;          /* the tensor is there, and made longer */
-    uint32_t segments;    /* that it has then */
+    int appends;          /* 1: the tensor exists, and the build appends to it */
+    uint32_t segments;    /* number of segments that the tensor has after the build */
 };
 
 static int append(struct ts_builder *b, const struct ts_source *source)
@@ -505,7 +507,8 @@ static int join(struct ts_builder *b)
     return b->rc;
 }
 
-/* Takes the kind of the cells from the tensor that is appended to. */
+/* Takes the precision of values, and whether cells may be zero and have weights, from the tensor
+ * that is appended to. */
 static int take_kind(struct request *r, struct ts_err *err)
 {
     struct ts_build_options *o = &r->o;
@@ -538,8 +541,8 @@ static int take_kind(struct request *r, struct ts_err *err)
     return rc;
 }
 
-/* Starts the build in a thread of its own. copies: the nonzeros are those of another tensor, so
- * the tensor gets no file `options`: how they were read is unknown. */
+/* Starts the build in a thread of its own. copies: 1 if the nonzeros are those of another tensor.
+ * The new tensor then gets no file `options`: how they were read is unknown. */
 static int start(struct ts_builder *b, const ts_build_conf *conf, int copies, struct ts_err *err)
 {
     struct ts_build_options *o = &b->request.o;
@@ -598,8 +601,8 @@ ts_builder *ts_builder_append(const ts_build_conf *conf, ts_error *err)
     return b;
 }
 
-/* Adds n nonzeros, whose indices are `rows` or one `column` for each mode. weighted: the caller
- * uses a function for weights, even if `weight` is NULL. */
+/* Adds n nonzeros. Their indices are in `rows`, one row for each nonzero, or in `column`, one array
+ * for each mode. weighted: the caller uses a function for weights, even if `weight` is NULL. */
 static int add(ts_builder *b, uint64_t n, const uint64_t *rows, const uint64_t *const *column,
                const double *value, const double *weight, int weighted, ts_error *err)
 {
@@ -672,8 +675,7 @@ static int push(void *ctx, uint32_t thread, uint64_t n, const uint64_t *index, c
     return ts_push_source_add(ctx, n, index, value, NULL, err);
 }
 
-/* Copies the settings of a build from another tensor. Settings that are 0 in `given` are those of
- * that tensor. */
+/* Copies the settings of a build from `given`. Settings that are 0 there are those of tensor t. */
 static int copy_conf(const ts_build_conf *given, const ts_tensor *t, ts_build_conf *conf,
                      uint64_t dim[], const char *name[], struct ts_err *err)
 {
@@ -814,7 +816,8 @@ int ts_build_select(const ts_build_conf *conf, const ts_tensor *t, const ts_sele
         r.o.value_bytes = t->header.value_bytes;
         r.o.zeros = (flags & TS_TENSOR_ZEROS) != 0;
         r.o.weights = ts_tensor_weighted(t);
-        /* a split in Python writes two tensors, so messages name no option */
+        /* a split in Python writes two tensors, so messages must not name an option for the place
+         * of one */
         r.o.place = pick.side == TS_PICK_ALL ? NULL : "";
         r.o.duplicates = keep ? TS_DUPLICATES_KEEP : TS_DUPLICATES_SUM;
         rc = ts_build_tensor(&r.o, t, &pick, &report, &r.api.err);

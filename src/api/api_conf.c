@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks the settings of a run: against each other, against the tensor, and against the session. */
+/* Checks the settings of a run against each other, against the tensor, and against the session in
+ * which it runs. */
 #include <math.h>
 
 #include "api/api_run.h"
@@ -74,7 +75,8 @@ int ts_api_run_conf(const ts_cp_conf *given, const struct ts_tensor *t, ts_cp_co
 int ts_api_run_spec(const ts_cp_conf *conf, const struct ts_tensor *t, struct ts_spec *ret,
                     struct ts_err *err)
 {
-    const ts_cp_conf *run = conf; /* this name is used by the rows of base/settings.def */
+    /* the rows of base/settings.def use the name `run` for the settings */
+    const ts_cp_conf *run = conf;
     const int rc = TS_API_REFUSE(
         err,
         { conf->nvecs && conf->start != NULL,

@@ -67,7 +67,7 @@ static void take_sweep(struct ts_api_run *c, const struct ts_solver_sweep *s)
     if (c->conf.sweep == NULL && c->sweep == NULL)
         return;
     if (c->sweep != NULL && ts_stop_asked(c->session->stop))
-        return; /* the models are being stopped already, so the caller is not asked */
+        return; /* with several models, a stop is under way already, so the caller is not asked */
     ts_api_out(c->api);
     stop =
         c->sweep != NULL ? c->sweep(c->ctx, c->number, &sweep) : c->conf.sweep(c->conf.ctx, &sweep);
@@ -151,7 +151,8 @@ static int open_start(const struct ts_api_run *c, struct ts_model **ret, struct 
     return rc == 0 ? ts_kruskal_model(c->conf.start, !same, ret, err) : rc;
 }
 
-/* Opens the starting factors that the caller gave (the function `open` of struct ts_run_given). */
+/* Opens the starting factors that the caller gave. It is the function `open` of struct
+ * ts_run_given. */
 static int open_given(void *ctx, const struct ts_resume *from, struct ts_model **ret,
                       struct ts_err *err)
 {
@@ -164,8 +165,8 @@ static int open_given(void *ctx, const struct ts_resume *from, struct ts_model *
     return open_start(c, ret, err) < 0 ? err->code : 1;
 }
 
-/* Returns the share of held-out cells in a text such as "10%" or "0.1". NULL: 0. NAN: a fold, which
- * runs of the library do not have. */
+/* Returns the fraction of held-out cells from a text such as "10%" or "0.1". NULL: 0. NAN: the text
+ * names a fold, which runs of the library do not have. */
 static double share_of(const char *text)
 {
     char *end;
@@ -175,8 +176,8 @@ static double share_of(const char *text)
     return end == text ? NAN : *end == '%' ? x / 100 : x;
 }
 
-/* Returns TS_EARG if a Poisson model's number of rounds (`inner`) differs from that of its
- * state. */
+/* Returns TS_EARG if a resumed Poisson model's number of inner rounds (`inner`) differs from that
+ * in its state. */
 static int check_inner(const struct ts_api_run *c, struct ts_err *err)
 {
     const char *inner = ts_state_option(ts_state_get(c->from.file), "inner");
@@ -308,8 +309,8 @@ static struct ts_model_conf out_of(const struct ts_api_run *c)
                                    .no_labels = c->conf.no_labels,
                                    .resume = resumed && !c->from.of_result,
                                    /* replaces an earlier result if the caller wants it, or if the
-                                    * state is that of a result: older states must not be beside new
-                                    * ones */
+                                    * state is that of a result: older states must not stay beside
+                                    * new ones */
                                    .force = c->conf.replace || (resumed && c->from.of_result),
                                    .precision = c->session->conf.precision,
                                    .stop = c->session->stop };
@@ -327,8 +328,8 @@ static void tell_state(const struct ts_run_outcome *o, struct ts_err *err)
 
 /* ---- a run from begin to end ---- */
 
-/* Whether the result's .npy files have the same rows that a decomposition in memory has, so that it
- * can be loaded from them. */
+/* Whether the rows in the result's .npy files are those that a decomposition in memory has, so that
+ * it can be loaded from these files. */
 static int can_load(const struct ts_api_run *c)
 {
     const struct ts_tensor *t = c->session->engine->tensor;

@@ -75,7 +75,7 @@ int ts_api_run_load(const struct ts_tensor *t, const char *dir, int npy,
     }
     if (rc == 0 && !npy)
         rc = hold_alike(t, precision, &k, err);
-    if (rc == 0) { /* takes the names of the tensor, which all its models share */
+    if (rc == 0) { /* uses the names of the tensor, which all models of it share */
         ts_model_names_drop(k->names);
         k->names = NULL;
         rc = ts_model_names_of_tensor(t, &k->names, err);

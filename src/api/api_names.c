@@ -19,7 +19,7 @@ static int by_index(const void *x, const void *y)
     return a->index < b->index ? -1 : a->index > b->index;
 }
 
-/* A function that reads the labels of n indices in ascending order, from a tensor or a
+/* Type of a function that reads the labels of n indices in ascending order, from a tensor or a
  * decomposition. */
 typedef int read_fn(const void *from, uint32_t mode, uint64_t n, const uint64_t *index, char **ret,
                     struct ts_err *err);
@@ -36,7 +36,8 @@ static int read_names(const void *from, uint32_t mode, uint64_t n, const uint64_
     return from == NULL ? 0 : ts_model_names_labels(from, mode, n, index, ret, err);
 }
 
-/* Gives each of n indices its own copy of the label that was found for it. */
+/* Gives each of n requested indices its own copy of the label that was read for it. An index may be
+ * requested twice. */
 static int give_labels(const struct wanted *w, uint64_t n, const uint64_t *sorted,
                        char *const *label, char **ret, struct ts_err *err)
 {

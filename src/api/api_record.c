@@ -24,8 +24,8 @@
 
 /* ---- options, with the names of tstream cp ---- */
 
-/* What a setting of modes sets: the member at offset `at` of struct ts_constraint, and its type.
- * OF_RUN: the setting is one of the run. */
+/* What a setting that names modes sets: the member at offset `at` of struct ts_constraint, and the
+ * kind of its value. OF_RUN: the setting belongs to the whole run. */
 struct of_modes {
     enum { OF_RUN, IS_WHETHER, IS_PENALTY, IS_BOUNDS } kind;
     size_t at;
@@ -100,7 +100,7 @@ static void options_of_record(int several, struct ts_opt ret[TS_N_SETTINGS + 1])
     ret[n] = (struct ts_opt){ 0 };
 }
 
-/* ret := the text of an option that sets a constraint of modes; "" if no mode has the
+/* ret := the value of an option that sets a constraint of modes, as text; "" if no mode has the
  * constraint. */
 static void modes_text(const struct ts_constraint *constraint, uint32_t order,
                        const struct of_modes *modes, char ret[MODES_CHARS])
@@ -137,7 +137,7 @@ static void format_text(const ts_cp_conf *run, char ret[32])
             n += (size_t)snprintf(ret + n, 32 - n, "%s%s", n > 0 ? "," : "", formats[f]);
 }
 
-/* Sets the values of all options. *a points to texts in itself, so it must not move. */
+/* Sets the values of all options. Members of *a point to texts in *a, so it must not move. */
 static void take_args(struct args *a, const ts_session_conf *session, const struct ts_tensor *t,
                       const ts_cp_conf *run, const struct ts_spec *spec)
 {
@@ -173,7 +173,7 @@ uint64_t ts_api_every_ns(const ts_cp_conf *conf)
                          : 1 + (uint64_t)(SECOND_NS * fmin(every_s, MOST_SECONDS));
 }
 
-/* Whether a state records the option: it does only if the run uses the option. */
+/* Whether a state records the option. Some options are recorded only if the run uses them. */
 static int is_said(const struct row *row, const struct args *a, int several)
 {
     const void *at = (const char *)a + row->opt.at;
@@ -181,7 +181,8 @@ static int is_said(const struct row *row, const struct args *a, int several)
     if (row->resume == TS_RUN_OF_SEVERAL)
         return several;
     if (strcmp(name, "save-init") == 0)
-        return a->save_init || several; /* older runs of several models may have either value */
+        /* older versions may have recorded it as on or off for runs of several models */
+        return a->save_init || several;
     if (strcmp(name, "l2-scale") == 0)
         return a->observed;
     if (strcmp(name, "patience") == 0)

@@ -15,8 +15,8 @@
 #include "cpd/state/state.h"
 #include "engine/run_record.h"
 
-/* The options of a run. out: the directory of the result; resumed: the run continues from a state
- * there. */
+/* The options of a run, as the library writes them to files. out: the directory of the result;
+ * resumed: 1 if the run continues from a state in this directory. */
 struct ts_api_record;
 int ts_api_record_new(const struct ts_tensor *t, const ts_session_conf *session,
                       const ts_cp_conf *conf, const struct ts_spec *spec, const char *out,
@@ -32,8 +32,8 @@ int ts_api_options_text(const struct ts_tensor *t, const ts_session_conf *sessio
                         uint32_t n_ranks, uint32_t restarts, char **ret, uint64_t *bytes,
                         struct ts_err *err);
 
-/* Returns TS_EARG if the state of a run of tstream cp has a setting that the library lacks, and its
- * value is not the default. */
+/* Returns TS_EARG if a state that tstream cp saved has a setting that the library lacks, with a
+ * value other than the default. */
 int ts_api_record_lacks(const struct ts_state *s, const char *dir, struct ts_err *err);
 
 /* Returns the nanoseconds between the saving of two states; 0: a state is saved only if the run

@@ -22,14 +22,14 @@
 #include "model/kruskal.h"
 
 struct ts_api_run {
-    struct ts_session *session; /* session->be is this model in the backend */
-    ts_cp_conf conf;            /* the result of ts_api_run_conf */
+    struct ts_session *session; /* session->be is the backend's data of this model */
+    ts_cp_conf conf;            /* the caller's settings after ts_api_run_conf */
     const struct ts_api *api;
     /* called after a sweep of one of several models, instead of `sweep` of conf; may be NULL */
     ts_several_sweep_fn *sweep;
     void *ctx;
     uint32_t number; /* number of this model among several models, from 0 */
-    /* the model's place among several models that are written; otherwise NULL */
+    /* the model's directory among those of several models; NULL: one model, or none is written */
     const struct ts_run_place *place;
     int timed_out; /* 1: max_seconds have passed */
     int enough;    /* 1: the caller's sweep function wants no more sweeps */
@@ -41,7 +41,7 @@ struct ts_api_run {
     /* options for the record of the run; NULL: no files are written */
     struct ts_api_record *record;
     struct ts_run run;
-    /* number of passes in a sweep before each mode, and in a whole sweep */
+    /* number of passes over the tensor in a sweep before each mode, and in a whole sweep */
     uint32_t passes[TS_MAX_ORDER + 1];
     /* sweep_start_ns: start of the current sweep; last_sweep_ns: time of the sweep before; 0: there
      * was none */
@@ -52,20 +52,21 @@ struct ts_api_run {
     ts_cp_result result;
 };
 
-/* Copies the caller's conf of a run on the tensor, and sets defaults for members that are 0. given
- * NULL: all are 0. */
+/* Copies the caller's settings of a run on the tensor, and sets defaults for members that are 0.
+ * given NULL: all members are 0. */
 int ts_api_run_conf(const ts_cp_conf *given, const struct ts_tensor *t, ts_cp_conf *ret,
                     struct ts_err *err);
 
-/* Makes the specification of the run. Returns TS_EARG if it is not possible. */
+/* Makes the specification of the run, ret. Returns TS_EARG if the settings allow none. */
 int ts_api_run_spec(const ts_cp_conf *conf, const struct ts_tensor *t, struct ts_spec *ret,
                     struct ts_err *err);
 
-/* Sets r->spec, and checks that the session was opened with what the run needs. */
+/* Sets r->spec, and checks that the session was opened with what the run needs, such as its
+ * loss. */
 int ts_api_run_allowed(struct ts_api_run *r, struct ts_err *err);
 
 /* Checks whether the run could be resumed from the state in conf.out, if there is one. Uses only
- * the conf of the session. */
+ * the settings of the session, not its engine. */
 int ts_api_run_check(struct ts_api_run *r, const struct ts_tensor *t, struct ts_err *err);
 
 /* Reads a written model of this tensor, with the rows and precision that a run's model in memory
@@ -78,9 +79,9 @@ int ts_api_run_load(const struct ts_tensor *t, const char *dir, int npy,
  * ts_api_run_close is allowed. */
 int ts_api_run_begin(struct ts_api_run *r, struct ts_err *err);
 
-/* Ends a run. rc: 0 or the error of the run so far. If it is 0, *ret gets the model, which is
- * written on request. Otherwise, or if this fails, the message names the state that is kept. After
- * such a failure the session is of no use. */
+/* Ends a run. rc: 0 or the error of the run so far. If it is 0, *ret gets the model, which is also
+ * written to files on request. If rc is an error, or writing fails, the message names the state
+ * that is kept, and the session cannot be used any more. */
 int ts_api_run_end(struct ts_api_run *r, int rc, struct ts_kruskal **ret, ts_cp_result *result,
                    struct ts_err *err);
 
@@ -94,18 +95,19 @@ struct ts_api_timer {
     pthread_cond_t ended;
     volatile int *stop;
     uint64_t until_ns;
-    /* running: 1 if the thread was started; over: 1 if the runs have ended, so that nothing has to
-     * be stopped */
+    /* running: 1 if the thread was started; over: 1 if the runs have ended, so that the thread must
+     * not stop them any more */
     int running, over;
     int rang;
 };
 
-/* Starts the time limit. t must be all zeros. seconds 0: no limit. */
+/* Starts the thread of a time limit, which sets *stop after this many seconds. t must be all zeros.
+ * seconds 0: no limit. */
 int ts_api_timer_start(struct ts_api_timer *t, double seconds, volatile int *stop,
                        struct ts_err *err);
 
-/* Returns whether the time limit stopped the runs; then the message says so. May be called
- * again. */
+/* Ends the thread. Returns 1 if the time limit stopped the runs; if rc is TS_ESTOP, the message in
+ * *err then says so. May be called again. */
 int ts_api_timer_end(struct ts_api_timer *t, int rc, struct ts_err *err);
 
 #endif

@@ -29,7 +29,8 @@ static int wants_slices(const ts_cpd_score_conf *c)
            c->slice_model != NULL || c->slice_rmse != NULL || c->slice_mae != NULL;
 }
 
-/* Returns the mean over nonzeros, from their sum; NaN if the sum of their weights is 0. */
+/* Returns the mean of a quantity over nonzeros from its sum; NaN if the sum of their weights is
+ * 0. */
 static double mean_of(const struct ts_score_sums *x, double sum)
 {
     return x->weight > 0 ? sum / x->weight : NAN;
@@ -55,7 +56,8 @@ static void put_slices(const ts_cpd_score_conf *c, const struct ts_score *s)
     }
 }
 
-/* Copies the largest residuals to the caller's arrays, with the rows as indices of the input. */
+/* Copies the largest residuals to the caller's arrays, with rows converted to indices of the
+ * input. */
 static int put_top(const ts_cpd_score_conf *c, const ts_tensor *t, const struct ts_score *s,
                    struct ts_err *err)
 {

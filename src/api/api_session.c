@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sessions: an engine for a tensor. Also computes exact fits. */
+/* Opens and closes sessions, which keep an engine (tensor, processor and memory) for several runs.
+ * Also computes exact fits. */
 #include <stdlib.h>
 
 #include "api/api_session.h"
@@ -95,7 +96,7 @@ static int open_trace(ts_session *s, const char *tensor, struct ts_err *err)
     return 0;
 }
 
-/* Closes the trace, after everything that could write to it is closed. */
+/* Closes the trace file, after everything that could write to it is closed. */
 static void close_trace(ts_session *s)
 {
     struct ts_err warn = { 0 };

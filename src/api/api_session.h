@@ -13,17 +13,18 @@
 
 struct ts_session {
     ts_session_conf conf;
-    /* the session's own engine; not used in a session for one of several models */
+    /* the session's own engine; not used if this is the session of one of several models */
     struct ts_engine own;
-    /* the engine that is used: `own`, or the engine of the session for all models */
+    /* the engine that is used: `own`, or that of the session which several models share */
     struct ts_engine *engine;
-    void *be;               /* this model in the backend: the result of ts_engine_model */
+    void *be; /* the backend's data of this session's model: the result of ts_engine_model */
     struct ts_trace *trace; /* NULL: there is no trace */
     volatile int own_stop;  /* used as stop flag if the caller has none */
     volatile int *stop;
     int ended; /* 1: the session has failed, or was stopped */
-    _Atomic(struct ts_session *)
-        told; /* for one of several models: a session that also gets progress within a sweep */
+    /* in the session that several models share: the model's session that reports progress within a
+     * sweep */
+    _Atomic(struct ts_session *) told;
 
     /* Progress of the run, for any thread. */
     /* number of the current sweep (from 1; 0 before a run), and of the current mode */
@@ -38,14 +39,14 @@ int ts_api_session_open(const ts_tensor *t, const ts_session_conf *conf, uint32_
                         const uint32_t *ranks, const struct ts_api *a, ts_session **ret,
                         struct ts_err *err);
 
-/* ts_api_session_conf checks the caller's configuration, ts_api_engine_conf makes that of the
- * engine from it, and ts_api_engine_note passes on the engine's warnings. */
+/* The first function checks the caller's configuration, the second makes that of the engine from
+ * it, and the third passes the engine's warnings on to the caller. */
 int ts_api_session_conf(const ts_session_conf *given, ts_session_conf *conf, struct ts_err *err);
 struct ts_engine_conf ts_api_engine_conf(const ts_tensor *t, const ts_session_conf *c);
 void ts_api_engine_note(const struct ts_api *a, const ts_session_conf *c, struct ts_engine *e);
 
-/* Opens an engine for a pass over the known cells on CPU cores, and calls `work` with a conf for
- * it. want: its model, mode, top and slices. */
+/* Opens an engine for a pass over the known cells of the tensor on CPU cores, and calls `work` with
+ * a configuration for it. want: its model, mode, and requested residuals and slices. */
 struct ts_score_conf;
 int ts_api_pass(const ts_tensor *t, const ts_session_conf *conf, const struct ts_score_conf *want,
                 enum ts_precision precision, const struct ts_api *a,

@@ -16,14 +16,14 @@
 
 #define MOST_RESTARTS 1000u
 
-/* A model that is being computed. Its session is a copy of the session for all models, with this
- * model's rank and backend. */
+/* A model that is being computed. Its session is a copy of the session for all models, with the
+ * rank of this model and its data in the backend. */
 struct one {
     uint32_t row;
     struct ts_session session;
     struct ts_api_run run;
     struct ts_run_place place;
-    char *dir; /* directory of the model, if models are written */
+    char *dir; /* directory of the model; NULL: no files are written */
 };
 
 struct several {
@@ -164,8 +164,8 @@ static ts_cp_conf conf_of(const struct several *s, uint32_t row)
     return own;
 }
 
-/* Returns one of the models that are given as starting factors, or NULL: options only record
- * whether there are any. */
+/* Returns one of the models that the caller gave as starting factors, or NULL. The recorded options
+ * only say whether there are any. */
 static const ts_cpd *first_start(const struct several *s)
 {
     const ts_cpd *ret = NULL;
@@ -196,8 +196,8 @@ static int check_from(const struct several *s, char *options, uint64_t bytes, st
             strcmp(was, "nvecs") != 0)
             continue; /* tstream cp records the file name of given starting factors */
         if (strcmp(name, "save-init") == 0 && (said == NULL || strcmp(is, "0") == 0))
-            /* the remaining models do not save starting factors, or an older version did not record
-             * this */
+            /* models that are still to be computed save no starting factors, or an older version
+             * did not record this */
             continue;
         if (strcmp(was, is) != 0)
             rc = ts_fail(err, TS_EARG, "%s: the run has %s %s, so it cannot continue with %s %s",
@@ -228,7 +228,7 @@ static int open_out(struct several *s, struct ts_err *err)
             rc = ts_fail(err, TS_EARG, "%s: there is no run of several models to continue",
                          conf.out);
         if (rc == TS_EARG && conf.resume == TS_RESUME_IF_ANY)
-            rc = 0; /* the earlier run is done: its result stays, or is replaced */
+            rc = 0; /* the earlier run is finished: its result stays, or is replaced */
     }
     conf.start = first_start(s);
     if (rc == 0)
@@ -319,7 +319,7 @@ static int open_session(void *ctx, const uint32_t *ranks, uint32_t n, uint32_t *
     return rc;
 }
 
-/* Makes model k report the progress from now on. */
+/* From now on, the progress of the session is that of model k. */
 static void take_lead(void *ctx, uint32_t k, uint32_t at_once)
 {
     struct several *s = ctx;
@@ -414,8 +414,8 @@ static int end_one(void *ctx, uint32_t k, int rc, struct ts_err *err)
     return rc;
 }
 
-/* Called when all models under way are about to end because of the error rc. Ends the time limit,
- * and notes whether it was the cause. */
+/* Called when all models that are being computed are about to end because of the error rc. Ends the
+ * time limit, and notes whether it caused the error. */
 static void take_failure(void *ctx, int rc, int saved, struct ts_err *err)
 {
     struct several *s = ctx;

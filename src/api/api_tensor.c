@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tensors: returns their properties, and their nonzeros. */
+/* Returns the properties of tensors, and their nonzeros. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -18,8 +18,8 @@
 #include "format/walk.h"
 #include "stream/cells_norm.h"
 
-/* Merges the segments of a tensor. A program cannot set the memory of this build, so it has the
- * default of tshard build. */
+/* Merges the segments of a tensor (one for each append). A caller of the library cannot set the
+ * memory for it, so it has the default of tshard build. */
 static int merge(const char *path, struct ts_tensor **outside, struct ts_err *err)
 {
     struct ts_append_report report;
@@ -203,8 +203,7 @@ int ts_each(const ts_tensor *t, const ts_each_conf *conf, ts_error *err)
 {
     struct ts_api a = {
         .before = (locale_t)0
-    }; /* the caller's function must run in the caller's locale, and messages here have no
-        * decimals */
+    }; /* keeps the caller's locale, in which its function must run; messages have no decimals */
     return ts_api_end(&a, each(t, conf, &a.err), err);
 }
 
@@ -244,7 +243,7 @@ void ts_cursor_close(ts_cursor *c)
     free(c);
 }
 
-/* Decodes the blocks of the shard that fit into the arrays. */
+/* Decodes as many of the shard's next blocks as fit into the caller's arrays. */
 static int take_blocks(struct ts_cursor *c, uint64_t room, uint64_t *index, double *value,
                        uint64_t *n, struct ts_err *err)
 {

@@ -130,9 +130,10 @@
 /* segments that were appended: ts_segments_open, ts_segments_close, ts_segments_tensor,
  * ts_segments_follows, ts_segments_merged, ts_segments_set_merger */
 #include "format/segments.h"
-/* blocks of a shard: ts_shard_decode, ts_shard_block */
+/* positions and contents of the blocks of a shard: ts_shard_decode, ts_shard_block */
 #include "format/shard.h"
-/* codes in a block: ts_header_codes, ts_weight_of_code, ts_block_weights, ts_block_check_padding */
+/* codes of values and weights in a block: ts_header_codes, ts_weight_of_code, ts_block_weights,
+ * ts_block_check_padding */
 #include "format/blocks/block_codec.h"
 /* labels and indices of many rows: ts_row_names_open, ts_row_names_close, ts_row_names_least,
  * ts_row_names_most, ts_row_index, ts_row_label */
@@ -144,7 +145,7 @@
 
 /* builds of tensors: ts_build_paths, ts_build_synth, ts_build_tensor */
 #include "build/build.h"
-/* functions of values, as text: ts_transform_parse */
+/* transforms of values, parsed from text: ts_transform_parse */
 #include "build/kept_text.h"
 /* changes of a tensor: ts_append_paths, ts_append_undo, ts_append_merge,
  * ts_append_compact, ts_append_drop */
@@ -153,18 +154,18 @@
 #include "build/build_dir.h"
 /* copies some shards of a tensor: ts_part_write, ts_part_shard_bytes */
 #include "build/write/part_write.h"
-/* memory of a build: ts_build_budget */
+/* sets the memory, shard size and threads of a build: ts_build_budget */
 #include "build/room/build_budget.h"
-/* memory of a build, for a plan: ts_build_memory_share */
+/* memory that a build takes, for tshard plan: ts_build_memory_share */
 #include "build/room/build_memory.h"
-/* disk space of a build, for a plan: ts_build_space_estimate */
+/* disk space that a build takes, for tshard plan: ts_build_space_estimate */
 #include "build/room/build_space.h"
 /* free disk space before a build: ts_room_look, ts_room_is_one_disk, ts_room_check,
  * ts_room_may_lack, ts_room_free */
 #include "build/room/room.h"
-/* free disk space, for a plan: ts_disk_free_get, ts_disk_free_of */
+/* free disk space, for tshard plan: ts_disk_free_get, ts_disk_free_of */
 #include "base/files/disk_free.h"
-/* limits of a tensor's table of values */
+/* limits of the table of a tensor's different values */
 #include "build/value_table.h"
 /* sorts nonzeros in another order: ts_reorder, ts_reorder_block, ts_reorder_sorted,
  * ts_reorder_least, ts_reorder_most */
@@ -233,24 +234,24 @@
 #include "engine/processor.h"
 /* capabilities of a backend, and times of a pass: ts_backend_can, ts_backend_told */
 #include "stream/backend.h"
-/* the feed of shards, and what it has read: ts_feed_new, ts_feed_free, ts_feed_rewind,
- * ts_feed_stats */
+/* the feed, which reads shards for a backend, and counts of its reads: ts_feed_new, ts_feed_free,
+ * ts_feed_rewind, ts_feed_stats */
 #include "stream/feed/feed.h"
-/* shards that stay in memory, for a plan: ts_residency_bytes, ts_residency_stored */
+/* shards that stay in memory, for tstream plan: ts_residency_bytes, ts_residency_stored */
 #include "stream/feed/residency.h"
 /* reads shards, to measure the disk for a plan: ts_reader_new, ts_reader_kick, ts_reader_free */
 #include "stream/feed/reader.h"
 /* the instruction set of this processor: ts_isa_best */
 #include "base/machine/isa.h"
-/* division of work among ranks, for a plan: ts_share_cut, ts_share_row_at, ts_share_shard_bytes,
- * ts_share_shards_of */
+/* division of work among ranks (processes), for tstream plan: ts_share_cut, ts_share_row_at,
+ * ts_share_shard_bytes, ts_share_shards_of */
 #include "cpu/ranks/share.h"
-/* division of work among GPUs: ts_balance_even, ts_balance_shares */
+/* division of shards among GPUs: ts_balance_even, ts_balance_shares */
 #include "stream/balance.h"
 
 /* ---- GPUs: which there are, and how fast they exchange ---- */
 
-/* the GPU part, whose table has all functions: ts_gpu_part_find */
+/* the shared object for GPUs, with a table of its functions: ts_gpu_part_find */
 #include "engine/gpu_part_find.h"
 
 /* ---- methods: alternating least squares, and fits ---- */
@@ -279,9 +280,9 @@
 /* values of all settings of a run: ts_run_values_spec, ts_run_values_check, ts_run_values_set,
  * ts_run_values_same */
 #include "cpd/spec/run_values.h"
-/* shares of nonzeros, and folds: ts_hold_out_part, ts_hold_out_fold */
+/* fractions and folds of nonzeros that are held out: ts_hold_out_part, ts_hold_out_fold */
 #include "cpd/spec/hold_out_share.h"
-/* members of a state: ts_state_get, ts_state_option, ts_state_path, ts_state_sign */
+/* members of a saved state of a run: ts_state_get, ts_state_option, ts_state_path, ts_state_sign */
 #include "cpd/state/state.h"
 /* fits in float64: ts_exact_fit_run, ts_exact_fit_mode, ts_exact_fit_bytes */
 #include "cpd/judge/exact_fit.h"
@@ -294,7 +295,7 @@
 
 /* ---- decompositions in files, one or several, even larger than memory ---- */
 
-/* kinds of files of decompositions: ts_models_there, ts_models_there_in, ts_models_kept,
+/* which files belong to a decomposition: ts_models_there, ts_models_there_in, ts_models_kept,
  * ts_models_kept_in, ts_model_kind_of, ts_model_would_be_part */
 #include "model/model_files.h"
 /* reads a model row by row: ts_model_open, ts_model_open_again, ts_model_open_inside,
