@@ -47,7 +47,8 @@ struct args {
         int fortran;
     } array; /* options of a dense tensor, which the library gets as part of the tensor's name */
     char loss_text[64], hold_out_text[32], format_text[32];
-    char modes_text[TS_N_SETTINGS][MODES_CHARS]; /* texts of the settings of modes */
+    /* values, as text, of the settings that name modes */
+    char modes_text[TS_N_SETTINGS][MODES_CHARS];
 };
 
 struct row {

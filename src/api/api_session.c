@@ -127,7 +127,7 @@ int ts_takes_observed(const ts_tensor *t, int loss)
 }
 
 /* Sets in *ret the constraints for which the engine reserves memory: those whose row updates read
- * old rows, and smooth modes. */
+ * the previous rows as well, and smoothness. */
 static int take_own_rows(const ts_tensor *t, const ts_session_conf *conf, struct ts_spec *ret,
                          struct ts_err *err)
 {

@@ -235,7 +235,7 @@ struct ts_disk_segment {
     uint64_t bytes;      /* total size of the files of the segment */
     uint64_t nnz;
     uint64_t time;                 /* seconds since 1970, when it was appended; 0: not known */
-    uint64_t n_records, record[2]; /* as in struct ts_disk_sums; all 0: not known */
+    uint64_t n_records, record[2]; /* checksum of the nonzeros read; all 0: not known */
     uint64_t cell[2];
     uint32_t copies; /* bit m: the segment has the copy of mode m */
     uint32_t sort;   /* how nonzeros are sorted in a copy: TS_SORT_LEVELS */

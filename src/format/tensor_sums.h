@@ -23,7 +23,8 @@ struct ts_tensor_sums {
     struct ts_cell_sum cells;
 };
 
-/* Makes the bytes of the file `sums`. */
+/* Makes the bytes of the file `sums` from the checksums s. index_hash: checksum of the tensor's
+ * index. */
 void ts_tensor_sums_make(const struct ts_tensor_sums *s, uint32_t order, uint64_t index_hash,
                          struct ts_disk_sums *ret);
 

@@ -78,7 +78,8 @@ int ts_model_formats(const char *list, unsigned *ret, struct ts_err *err);
  * replaced. Does not change results or states. */
 int ts_model_place(const struct ts_model_conf *conf, struct ts_err *err);
 
-/* Checks conf, DIR and disk space before the work starts, and creates DIR.partial. */
+/* Checks conf, the directory conf->dir and the disk space before the work starts, and creates
+ * DIR.partial. */
 int ts_model_begin(const struct ts_model_conf *conf, struct ts_model_out **ret, struct ts_err *err);
 
 /* Writes factors, and gives them the name DIR. norm: order x rank column norms, by which columns

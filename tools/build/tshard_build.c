@@ -175,7 +175,8 @@ static int find_beside(const char *path, struct ts_build_options *o, char *found
     return 0;
 }
 
-/* Map files beside what is appended are not read: the tensor has its labels. */
+/* Notes that map files beside the appended input are not read: the labels of the tensor are
+ * used. */
 static void note_maps(const struct ts_cmd *cmd, char *const *path, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {

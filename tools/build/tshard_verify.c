@@ -34,14 +34,15 @@ static const struct ts_opt verify_opts[] = {
 struct verify {
     const struct ts_tensor *t;
     uint32_t n_threads;
-    /* shards of all modes; n_here: those of them that a part of a tensor has */
+    /* number of shards of all modes; n_here: number of those in this directory, which may be a
+     * part */
     uint64_t n_shards, n_here;
     uint64_t first_shard[TS_MAX_ORDER + 1]; /* first shard of each mode, counted over all modes */
     struct verify_sum *sum;                 /* sums of the nonzeros of each shard */
     uint64_t *rows[TS_MAX_ORDER]; /* index of each row of each mode; NULL: row i is index i */
     struct ts_tensor_sums told;   /* contents of the file `sums`, if has_sums */
     int has_sums, has_options;
-    /* sum of the cells of each mode's copy; in a part, of its shards */
+    /* sum of the cells of each mode's copy; in a part (tshard part), of the shards that it has */
     struct ts_cell_sum cells[TS_MAX_ORDER];
     struct tool_progress progress;
     uint64_t done, total;      /* bytes of shards that are checked, and of all */

@@ -19,8 +19,8 @@
 /* updates come about once a second, so a line of the log is printed if it is due within this
  * time */
 #define EARLY_NS UINT64_C(1000000000)
-/* time after which an unchanged count is shown as such; longer than the second between two
- * checks */
+/* after this time, the progress line says for how long the count of work has not changed; longer
+ * than the second between two checks */
 #define STILL_NS   UINT64_C(1500000000)
 #define LINE_CHARS 320
 

@@ -192,8 +192,8 @@ static int end_alike(int rc, struct ts_err *err)
     return all;
 }
 
-/* Ends model k. The ranks (processes) agree on its result here, because next they exchange rows of
- * other models and no failures. */
+/* Ends model k. The ranks (processes) agree on its result here, because they report no failures in
+ * what they exchange next, rows of other models. */
 static int end_one(void *ctx, uint32_t k, int rc, struct ts_err *err)
 {
     struct cp_group *s = ctx;

@@ -23,7 +23,8 @@ struct plan_ranks {
     uint32_t n_gpus;  /* GPUs of each process; 0: CPU cores compute */
     uint32_t largest; /* the process whose shards take most memory */
     double product_share[TS_MAX_ORDER], row_share[TS_MAX_ORDER];
-    /* most bytes that a process, or with shared factors its machine, receives for each mode */
+    /* most bytes of rows and sums that a process (its machine, if factors are shared) receives for
+     * each mode */
     uint64_t exchange_bytes[TS_MAX_ORDER];
 
     uint32_t per_host; /* processes on a machine; the last one may have fewer */

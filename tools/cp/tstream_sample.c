@@ -93,8 +93,8 @@ int tstream_sample_new(const struct ts_tensor *t, uint64_t bytes, struct tstream
         return ts_fail(err, TS_ENOMEM, "%s: out of memory for a sample of its shards", t->path);
     }
     if ((t->header.flags & TS_TENSOR_DUPLICATES) != 0 && !t->cells_summed) {
-        /* A sample of the shards does not give the norm of sums of cells. This is an upper bound,
-         * so that no residual is negative. */
+        /* If cells hold several nonzeros, a sample of the shards does not give the norm of the
+         * cells. This is an upper bound of it, so that no residual is negative. */
         s.tensor.cells_summed = 1;
         s.tensor.listed_norm = t->header.norm;
         s.tensor.header.norm = t->header.norm * sqrt((double)t->nnz);

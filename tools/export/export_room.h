@@ -11,19 +11,19 @@
 
 #include "tools/export/export_sink.h"
 
-/* Bounds the lines of a tensor's nonzeros. Lower bound: an index has at least as many digits as
- * the first row of its shard, in each mode's copy. Upper bound: n lines of line_bytes. named:
- * names may have any length. */
+/* Bounds the bytes of the lines of a tensor's nonzeros. Lower bound: an index has at least as many
+ * digits as the first row of its shard, in each mode's copy. Upper bound: n lines of line_bytes.
+ * named: names may have any length. */
 struct ts_space export_room_of_rows(const struct ts_tensor *t, uint32_t base, int named,
                                     uint64_t line_bytes);
 
-/* Bounds the lines of n known cells of a dense tensor. */
+/* Bounds the bytes of the lines of n known cells of a dense tensor. */
 struct ts_space export_room_of_cells(const struct ts_tensor *t, uint64_t n);
 
-/* Bounds the lines of a generated tensor. */
+/* Bounds the bytes of the lines of a generated tensor. */
 struct ts_space export_room_of_draws(const struct ts_synth *s);
 
-/* Bounds a ktensor text of the planted factors, most of whose entries are 0. */
+/* Bounds the bytes of a ktensor text of the planted factors, most of whose entries are 0. */
 struct ts_space export_room_of_truth(const struct ts_synth *s);
 
 /* Fails if the text cannot fit into the file, and warns if it may not. text: size before

@@ -213,7 +213,7 @@ void report_draw_log(FILE *to, const struct ts_json_value *objects)
 #define LEVELS 10
 #define FEW    9u /* most rows of a matrix that is drawn as a small one */
 
-/* Draws all squares of a level as one path. */
+/* Draws the squares of all entries that have this level (1 to 10) and sign, as one SVG path. */
 static void put_level(FILE *to, const double *x, uint32_t n, int level, int negative)
 {
     int any = 0;

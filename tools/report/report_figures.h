@@ -30,7 +30,8 @@ struct report_figures {
     double cancelling;
 };
 
-/* Computes the figures. weight: weights of the components shown, in their order. */
+/* Computes the members of *ret from the Gram matrices in s. weight: weights of the components
+ * shown, in their order. */
 int report_figures_new(const struct report_scan *s, const double *weight,
                        struct report_figures *ret, struct ts_err *err);
 void report_figures_free(struct report_figures *f);

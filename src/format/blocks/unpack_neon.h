@@ -38,7 +38,8 @@ static inline uint32x4_t neon_four_from(const uint8_t *from, const struct neon_f
     return vshlq_u32(vreinterpretq_u32_u8(bytes), four->shift);
 }
 
-/* Sets out[i] to base + entry i. Up to 7 entries after the last are written as well. */
+/* Sets out[i] to the base of the stream plus its entry i. Up to 7 entries after the last are
+ * written as well. */
 static inline void unpack_entries(const struct ts_packed *s, uint32_t *out)
 {
     const uint8_t *from = (const uint8_t *)s->word;

@@ -8,7 +8,7 @@
 #ifdef __aarch64__
 #include "format/blocks/unpack_neon.h"
 #else
-/* Sets out[i] to base + entry i. */
+/* Sets out[i] to the base of the stream plus its entry i. */
 static inline void unpack_entries(const struct ts_packed *s, uint32_t *out)
 {
     const uint8_t *bytes = (const uint8_t *)s->word;
