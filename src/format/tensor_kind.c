@@ -58,8 +58,8 @@ static int open_index_too(enum ts_array_kind kind, const char *path, struct ts_t
     return rc;
 }
 
-/* Opens the path once. index 1: also reads the index and the names of an array, and opens a path
- * that is no array as a directory of shards. */
+/* Tries once to open the path, whose file may be replaced meanwhile. index 1: also reads the index
+ * and the names of an array, and opens a path that is no array as a directory of shards. */
 static int open_once(const char *path, int index, struct ts_tensor **ret, struct ts_err *err)
 {
     struct ts_file_id before;

@@ -64,7 +64,7 @@ static int next_row(struct side *s, uint32_t mode, uint64_t step, const double *
             return rc;
         s->held = left < step ? left : step;
     }
-    /* each chunk begins at a multiple of step */
+    /* each chunk of rows begins at a multiple of `step` rows */
     *ret = s->rows + s->next % step * s->rank;
     s->next++;
     s->held--;

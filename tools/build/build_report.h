@@ -2,7 +2,7 @@
 /* build_report.h - the report of tshard build, gen, split and select on what they built.
  *
  *   threads  the main thread
- *   errors   0 or a negative ts_code; the tensor is in place in both cases
+ *   errors   0, or a negative ts_code if printing fails; the tensor is in place even then
  */
 #ifndef TS_TOOLS_BUILD_REPORT_H
 #define TS_TOOLS_BUILD_REPORT_H

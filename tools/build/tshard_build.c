@@ -175,8 +175,7 @@ static int find_beside(const char *path, struct ts_build_options *o, char *found
     return 0;
 }
 
-/* Notes that map files beside the appended input are not read: the labels of the tensor are
- * used. */
+/* Notes that map files beside appended input are not read: the tensor's labels are used. */
 static void note_maps(const struct ts_cmd *cmd, char *const *path, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {

@@ -49,8 +49,8 @@ struct cp_report {
     void *be;                       /* the backend's model, which holds the factors */
     /* 1: progress and status report on another model that is computed at the same time */
     int beside;
-    /* the report that counts the nonzeros of passes that several models share: that of the model
-     * that leads when this one begins; or NULL */
+    /* the report that counts the nonzeros of passes that several models share: that of the model on
+     * which progress reports when this one begins; or NULL */
     struct cp_report *lead;
     struct ts_trace *trace; /* trace of the run, or NULL */
     uint64_t bytes_read;    /* bytes read in all sweeps */

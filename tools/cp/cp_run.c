@@ -210,7 +210,7 @@ static void note_dead(const struct cp_report *r, const struct ts_solver_result *
                   result->n_dead, args->rank, cp_run_dead_advice(args, room, sizeof room));
 }
 
-/* Recommends other losses for counts to users at a terminal, because the default is least
+/* At a terminal, recommends other losses for tensors of counts, because the default is least
  * squares. */
 static void note_counts(const struct cp_report *r)
 {

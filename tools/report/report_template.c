@@ -128,7 +128,7 @@ static const struct {
     { "s", put_plural },        /* "s" unless the number is 1 */
     { "seconds", put_seconds }, /* a duration with its unit */
     { "short", put_short },     /* 204 k */
-    /* a fraction as a percentage, without sign of the number and of percent */
+    /* the magnitude of a fraction in percent, without the percent sign */
     { "percent", put_percent },
     { "name", put_name },         /* a text, cut to the width of a list */
     { "end", put_end },           /* a text, cut to the width of an axis */
@@ -172,7 +172,7 @@ static int is_there(const struct ts_json_value *v)
     return v->kind == TS_JSON_OBJECT || (v->kind == TS_JSON_ARRAY ? v->n > 0 : v->number != 0);
 }
 
-/* Returns the value of a section; NULL if its condition is false. */
+/* Returns the value of the tag that opens a section; NULL if its condition is false. */
 static const struct ts_json_value *condition(const struct filler *f, char *tag)
 {
     char *at = tag + strcspn(tag, "=<>");

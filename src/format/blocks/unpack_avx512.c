@@ -95,8 +95,8 @@ static inline void merge(const struct ts_flags *restart, uint32_t n, const uint3
             }
             continue;
         }
-        /* Step j adds the entry 2^j positions before, unless a restart or the group's start is in
-         * between. */
+        /* Step j adds the entry 2^j positions before, unless a restart (an absolute entry) or the
+         * start of the group of 16 entries is in between. */
         const uint64_t go = ~restart->bit[k];
         uint64_t k1 = go & ~UINT64_C(0x0001000100010001), k2 = k1 & k1 << 1, k4 = k2 & k2 << 2;
         uint64_t k8 = k4 & k4 << 4, rest = go;
