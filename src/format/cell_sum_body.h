@@ -16,7 +16,8 @@
 
 #define LANES ((uint32_t)TS_LANES)
 
-/* The key of a field in every lane of a vector, and its high 32 bits. */
+/* The key of one field of cells (an index, the value or the weight) in every lane of a vector, and
+ * its high 32 bits. */
 struct TS_SUM_NAME(key) {
     TS_VECTOR all, high;
 };

@@ -131,7 +131,7 @@ static int read_labels(int fd, const struct ts_mode *m, uint64_t n, const uint64
     char *piece = malloc(PIECE_BYTES);
     struct line line = { 0 };
     int rc = piece == NULL ? ts_no_memory(err, m->labels_path) : 0;
-    while (n > 0 && index[n - 1] >= m->disk.n_labels) /* these indices have no line */
+    while (n > 0 && index[n - 1] >= m->disk.n_labels) /* skips indices without a line in the file */
         n--;
     while (rc == 0 && next < n && at < end) {
         const size_t want = end - at < PIECE_BYTES ? (size_t)(end - at) : PIECE_BYTES;

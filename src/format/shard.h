@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* shard.h - packs nonzeros into the raw bytes of a shard, finds its blocks and checks it.
  *
- *   owner    the caller owns all memory; views point into it
+ *   owner    the caller owns all memory; positions of blocks (struct ts_block_at) point into it
  *   units    raw bytes are a whole number of 32-bit words, 4-byte aligned (64 is better)
  *   threads  all functions are pure
  *   errors   ts_shard_check accepts untrusted bytes; the other functions trust them

@@ -40,7 +40,8 @@ struct ts_mode {
 /* The shards of a tensor that are on this machine (format/part.h): first .. end - 1 of each
  * mode. */
 struct ts_part {
-    uint32_t part, n; /* number of this part, from 1, and of all parts; n 0: all shards are here */
+    /* number of this part, from 1, and of all parts; n 0: the tensor is complete */
+    uint32_t part, n;
     uint64_t first[TS_MAX_ORDER], end[TS_MAX_ORDER];
 };
 

@@ -52,7 +52,7 @@ int ts_canonical_new(const struct ts_factors *f, const double *weight, const dou
                      struct ts_canonical *ret, struct ts_err *err);
 void ts_canonical_free(struct ts_canonical *c); /* a struct of zeros is fine */
 
-/* rows := n rows of a mode in canonical form. raw: the same rows from get_rows. */
+/* rows := n rows of a mode in canonical form. raw: the same rows as get_rows returns them. */
 void ts_canonical_rows(const struct ts_canonical *c, uint32_t mode, uint64_t n, const double *raw,
                        enum ts_precision precision, double *rows);
 

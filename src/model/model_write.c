@@ -621,7 +621,7 @@ int ts_model_write(struct ts_model_out *o, ts_get_rows_fn *get_rows, void *from,
         return rc;
     if (warn->code == 0 && note.code != 0)
         *warn = note;
-    /* the run's states were needed until its result was in place */
+    /* removes the run's states, which were needed until its result was in place */
     (void)unlinkat(ts_atomic_dir_fd(o->dir), "state.0", 0);
     (void)unlinkat(ts_atomic_dir_fd(o->dir), "state.1", 0);
     return 0;

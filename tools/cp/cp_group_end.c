@@ -130,7 +130,8 @@ static void tell_status(struct cp_group *s, const char *state, const char *sente
     ts_run_status_end(f, state, sentence);
 }
 
-/* Adds to the message in *err how to resume the run. The end of --max-time is not a failure. */
+/* Adds to the message in *err how to resume the run. The end of --max-time is no failure if the run
+ * can be resumed: prints the message and returns 0. */
 int cp_group_end_early(struct cp_group *s, int rc, struct ts_err *err)
 {
     const char *resume = cp_member_kept(s) ? s->named : NULL;

@@ -16,9 +16,9 @@ static const struct ts_opt *find_option(const struct ts_cmd *cmd, const char *na
 
 /* ---- options of the resumed run ---- */
 
-/* Returns whether an option may change. With several models, which must all be computed alike,
- * only the interval of states may. value: NULL if the run has no such value, as runs of earlier
- * library versions for --save-init. */
+/* Returns whether an option may change. With several models, which must all be computed alike, only
+ * the interval at which states are saved may. value: NULL if the run has no such value, as runs of
+ * earlier library versions for --save-init. */
 static enum ts_run_fixed fixed_of(const struct ts_run_option *k, int several, const char *value)
 {
     if (!several)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tstream_resume.h - the options of a run that is resumed (cpd/state/resume.h), and messages that
- * say how to resume it.
+/* tstream_resume.h - takes the options of a resumed run from its state (cpd/state/resume.h), and
+ * adds to messages how to resume a run.
  *
  *   owner    options may point into the state, which must stay open
  *   errors   0 or a negative ts_code

@@ -276,8 +276,8 @@ static int repeat_index(const struct fields *before, uint32_t mode, struct cell_
     return 0;
 }
 
-/* Writes the line of a cell. before: positions in the previous line, whose indices are in memory
- * just before `index`; NULL if there is no such line. */
+/* Writes the line of a cell. before: where the fields of the previous line begin, whose indices are
+ * in memory just before `index`; NULL if there is no such line. */
 static int put_line(const struct cell_lines *l, uint32_t thread, const uint64_t *index,
                     const double *const number[], uint64_t i, const struct fields *before,
                     struct fields *fields, struct cell_text *to, struct ts_err *err)

@@ -189,7 +189,8 @@ static int work_piece(const struct predict *p, uint32_t thread, struct piece *w)
     return rc;
 }
 
-/* Writes the output of a piece and adds to the sums. Called in the order of the text. */
+/* Writes the output of a piece, and adds its errors to the sums over all cells. Called in the order
+ * of the text. */
 static int end_piece(struct predict *p, struct piece *w, struct ts_err *err)
 {
     if (w->rc < 0) {
@@ -319,7 +320,7 @@ static int count_cells(const struct predict *p, struct ts_err *err)
 
 static int open_pieces(struct predict *p, struct ts_err *err)
 {
-    /* an index takes at least a digit and a blank */
+    /* most cells of a piece, because an index takes at least a digit and a blank */
     const uint64_t room = PIECE_BYTES / 2 / p->rules.order + 1;
     int rc = 0;
     p->piece = calloc(p->threads, sizeof *p->piece);

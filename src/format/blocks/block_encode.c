@@ -283,9 +283,9 @@ static enum ts_flags_kind plan_flags(const struct ts_flags *f, const struct ts_f
 }
 
 /* Divides the indices of a level into absolute entries and deltas. *flags: on entry the flags of
- * the level above, including that of the first nonzero; on return those of this level. Both arrays
- * have room for n. Returns the number of absolute entries. There are no branches: both entries are
- * written, and one is kept. */
+ * the level above, including that of the first nonzero; on return those of this level. abs and
+ * delta have room for n numbers. Returns the number of absolute entries. There are no branches:
+ * both entries are written, and one is kept. */
 INLINE uint32_t split_level(const uint32_t *idx, uint32_t n, int is_leaf, struct ts_flags *flags,
                             uint32_t *abs, uint32_t *delta, uint32_t *n_delta)
 {
