@@ -267,7 +267,7 @@ static void extrapolate_runs(struct plan *p)
     p->tmp_bytes = p->n_runs == 0 ? 0 : (double)need_of(p).tmp.high;
 }
 
-/* Returns the bytes of the records of a trial with a sort area of `words`. */
+/* Returns the bytes of the records of a trial, which are sorted in an area of `words` words. */
 static double record_bytes(const struct ts_build_report *r, double words)
 {
     return 16 * fmin((double)r->input_nnz * r->read_words, words);

@@ -45,8 +45,8 @@ const char *cp_run_stopped_by(void);
 const char *cp_run_empty_why(const struct cp_args *args, char *room, size_t size);
 const char *cp_run_dead_advice(const struct cp_args *args, char *room, size_t size);
 
-/* Adds to a message, once, how to resume a run of several models. saved: the state of this model
- * is saved, at a sweep and a mode. */
+/* Adds to a message, once, how to resume a run of several models. saved: 1 if a state of this model
+ * was saved, from which it continues at this sweep and mode. */
 void cp_run_hint(struct cp_model *m, int saved, uint32_t sweep, uint32_t mode, struct ts_err *err);
 
 #endif
