@@ -66,8 +66,9 @@ ts_gpu_error ts_cells_add(double *to, const double *from, uint64_t elements, uin
     return cudaGetLastError();
 }
 
-/* Adds W of steps (its sums over ranges of rows) to W of shares (groups of chunks of rows). Each
- * thread adds one pair of neighbouring elements, or several pairs. */
+/* Adds W (the cells times the outer factors) of steps, which are ranges of rows, to W of shares,
+ * which are groups of chunks of rows. Each thread adds one pair of neighbouring elements, or
+ * several pairs. */
 static __global__ void __launch_bounds__(GROUP)
     add_shares(struct ts_cells_shares s, const double2 *from, uint64_t n, uint64_t apart)
 {
@@ -109,9 +110,9 @@ ts_gpu_error ts_cells_add_shares(const struct ts_cells_shares *s, const double *
 
 /* ------------------------------------------------------------------ sums of rows of Y and W */
 
-/* Returns `sum` plus one column of n rows of z (Y or W), each times `upper` and an entry of the
- * fastest other factor. `upper` is the product of the entries of all slower other factors, whose
- * indices are the same for these rows. */
+/* Returns `sum` plus one column of n rows of z (Y or W, the cells times inner or outer factors),
+ * each times `upper` and an entry of the fastest other factor. `upper` is the product of the
+ * entries of all slower other factors, whose indices are the same for these rows. */
 template <class A>
 static __device__ inline double add_rows(const double *z, uint64_t step, const A *fast,
                                          uint32_t fast_step, double upper, uint64_t n, double sum)

@@ -76,8 +76,9 @@ struct counts {
 
 /* ------------------------------------------------------------------ products Y = X B and W = X' K
  *
- * GAPS: cells may be unknown. Then the right operand is zero where a tile extends beyond the cells,
- * or rows extend beyond a step.
+ * X is the matrix of cells. B and K have the products of the factor rows of the inner and of the
+ * outer modes. GAPS: cells may be unknown. Then the right operand is zero where a tile extends
+ * beyond the cells, or rows extend beyond a step.
  *
  * A stage (a buffer in shared memory) holds a tile of cells and a tile of the right operand: DEPTH
  * rows of NB columns. */
@@ -140,7 +141,8 @@ static __device__ __forceinline__ void store_sums(const sums<NT> &acc, double *t
         }
 }
 
-/* Computes Y(row, :) = X(row, :) B for a tile of rows.
+/* Computes Y(row, :) = X(row, :) B for a tile of rows (X: the cells, B: products of inner factor
+ * rows).
  *
  *   launch  thread blocks (columns of Y by NB, fastest; rows by TILE; parts of X's columns),
  *           THREADS each: blocks that run together read the same rows of b at about the same time
@@ -306,8 +308,8 @@ template <class T, int NT, bool GAPS> struct made_rows {
     }
 };
 
-/* Computes W = X' K for a tile of columns of X, summed over the rows of a step. A row of K is the
- * product of a row of u and a row of v.
+/* Computes W = X' K for a tile of columns of X (the cells), summed over the rows of a step. A row
+ * of K is the product of a row of u and a row of v.
  *
  *   launch  thread blocks (columns of W by NB, fastest; columns of X by TILE; steps), THREADS each
  *   x       the first cell of row `row` of X; n_cols cells a row, rows `pitch` apart

@@ -68,8 +68,8 @@ struct ts_cells_x {
     uint64_t col, n_cols;
 };
 
-/* Some modes, and the rows of their factors. The rows of the grid are all combinations of indices
- * of these modes, with the last mode fastest. */
+/* A grid of n modes, with their factors. The rows of the grid are all combinations of indices of
+ * these modes, with the last mode fastest. */
 struct ts_cells_grid {
     enum ts_precision precision; /* precision of the factors */
     uint32_t n;
@@ -87,15 +87,17 @@ uint32_t ts_cells_width(uint32_t rank);
  * combination of indices of its modes. */
 ts_gpu_error ts_cells_products(const struct ts_cells_grid *g, double *out, ts_gpu_stream stream);
 
-/* y(k, p - x->row, :) := row p of X B, summed over part k of the columns, for all rows p of x. A
- * part has `part_cols` columns, a multiple of 32. y(k + 1, ...) follows `apart` elements after y(k,
- * ...). b: all rows of B, of which rows from x->col on are read. */
+/* y(k, p - x->row, :) := row p of Y = X B (X: the cells, B: products of inner factor rows), summed
+ * over part k of the columns of X, for all rows p of x. A part has `part_cols` columns, a multiple
+ * of 32. y(k + 1, ...) follows `apart` elements after y(k, ...). b: all rows of B, of which rows
+ * from x->col on are read. */
 ts_gpu_error ts_cells_along(const struct ts_cells_x *x, const double *b, uint32_t rank, uint32_t ld,
                             uint64_t part_cols, double *y, uint64_t apart, ts_gpu_stream stream);
 
 /* w(s - first_step, c - x->col, :) := sum over the rows p of step s (a range of rows, by `cut`) of
  * X(p, c) U(p / n_v, :) V(p % n_v, :), for columns c of x. The rows of x must be whole steps, whose
- * sums are computed. n_v: number of rows of V. */
+ * sums are computed. X: the cells; U, V: products of outer factor rows; n_v: number of rows of
+ * V. */
 ts_gpu_error ts_cells_across(const struct ts_cells_x *x, const struct ts_cells_cut *cut,
                              const double *u, const double *v, uint64_t n_v, uint32_t rank,
                              uint32_t ld, double *w, ts_gpu_stream stream);
@@ -168,8 +170,8 @@ ts_gpu_error ts_cells_part(const struct ts_cells_target *t, const double *acc, u
 /* ---- dense tensors with unknown cells ---- */
 
 /* out(i, k) := the product of the two entries of row i of a factor that pair first + k selects
- * (ts_cells_pair), for k < n, and 0 for k from n to ld - 1. The pair after the last one gives 1,
- * which counts cells. */
+ * (ts_cells_pair), for k < n, and 0 for k from n to ld - 1. The pair after the last one gives 1, so
+ * that its sum is the number of cells. */
 ts_gpu_error ts_cells_pairs(enum ts_precision precision, const void *factor, uint64_t n_rows,
                             uint32_t factor_ld, uint32_t rank, uint32_t first, uint32_t n,
                             double *out, uint32_t ld, ts_gpu_stream stream);
@@ -206,8 +208,8 @@ static inline uint64_t ts_cells_mark_pitch(uint64_t n_cols)
     return (n_cols + 3) / 4 * 4;
 }
 
-/* out(p - x->row, c - x->col) := X(p, c), or NaN if the cell is held out. out has the type of x,
- * and rows ts_cells_mark_pitch apart. */
+/* out(p - x->row, c - x->col) := X(p, c), the cell in row p and column c, or NaN if it is held out.
+ * out has the type of x, and rows ts_cells_mark_pitch apart. */
 ts_gpu_error ts_cells_mark(const struct ts_cells_x *x, const struct ts_cells_places *places,
                            const struct ts_hold_out *hold_out, void *out, ts_gpu_stream stream);
 

@@ -168,8 +168,9 @@ static uint64_t step_rows(uint64_t dim, uint64_t after)
     return dim >= MOST_STEP / 16 ? MOST_STEP : dim < STEP_ROWS / 16 ? STEP_ROWS : 16 * dim;
 }
 
-/* Modes of size 1 come first in `others` (the other modes of the target), so that the last one,
- * whose index varies fastest, has several indices. A thread can loop over these. */
+/* Describes the MTTKRP of a mode (the target). Modes of size 1 come first in `others` (the other
+ * modes of the target), so that the last one, whose index varies fastest, has several indices. A
+ * thread can loop over these. */
 void ts_cells_target_of(const struct ts_cells_shape *s, uint32_t mode, struct ts_cells_target *ret,
                         uint32_t others[TS_MAX_ORDER])
 {

@@ -216,7 +216,7 @@ static __device__ inline void model_tile(const ts_cells_errors &e, table_tile &s
     }
 }
 
-/* sums(step, part, :) = sums over the known cells of a unit (a block of cells)
+/* sums(step, part, :) = error sums over the known cells of a unit (a block of cells)
  *
  *   launch  thread blocks (parts of the columns of x, fastest; steps of its rows), GROUP threads
  *           each: they take the tiles of a unit in turn, and a thread takes the same 4 x 4 cells of

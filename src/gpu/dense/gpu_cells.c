@@ -94,8 +94,8 @@ struct ts_cells_target ts_gpu_cells_target(const struct ts_gpu_pass *p,
 
 /* ---- MTTKRPs of outer modes */
 
-/* Adds steps first .. end - 1 (ranges of rows) of Y or W to acc, the sums of shares (groups of
- * chunks). z: points to row z_row of Y or W. */
+/* Adds the MTTKRP's sums over steps first .. end - 1 (ranges of rows of Y or W) to acc, the sums of
+ * shares (groups of chunks). z: points to row z_row of Y or W. */
 static ts_gpu_error gather(const struct ts_gpu_cells *c, struct ts_gpu_member *me,
                            const struct ts_cells_target *t, const double *z, uint64_t z_row,
                            double *part, uint64_t first, uint64_t end)
@@ -345,7 +345,8 @@ int ts_gpu_cells_enqueue(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct 
     return rc == 0 ? ts_gpu_team_barrier(g, err) : rc;
 }
 
-/* Returns the record of the factors that Y (for an outer mode) or W was computed from. */
+/* Returns the record of the factors from which Y (cells times inner factors, for an outer mode) or
+ * W (cells times outer factors) was computed. */
 static struct ts_gpu_cells_made *made_of(struct ts_gpu_cells *c, int outer)
 {
     return outer ? &c->y_made : &c->w_made;
@@ -384,8 +385,8 @@ static int has_rest(const struct ts_gpu_cells *c)
     return c->y_kept < c->most_rows;
 }
 
-/* Prepares the product of an outer mode: clears the sums, adds the rows whose Y is kept, and
- * computes the table of inner factors for the other rows. */
+/* Prepares the product of an outer mode: clears the sums, adds the rows whose Y (cells times inner
+ * factors) is kept, and computes the table of inner factors for the other rows. */
 static ts_gpu_error prepare_outer(struct ts_gpu_pass *p, struct ts_gpu_cells *c, int made)
 {
     const struct ts_cells_shape *s = &c->shape;
@@ -453,8 +454,8 @@ static ts_gpu_error gather_w(struct ts_gpu_pass *p, const struct ts_gpu_cells *c
     return e;
 }
 
-/* Whether Y or W of an earlier pass may be reused. They may not if column pairs are computed in
- * groups, or if no Y is kept. */
+/* Whether Y or W (cells times factors) of an earlier pass may be reused. They may not if column
+ * pairs are computed in groups, or if no Y is kept. */
 static int may_be_made(const struct ts_gpu_cells *c, int outer)
 {
     return c->n_groups <= 1 && (!outer || c->y_kept > 0);
@@ -530,8 +531,8 @@ static int learns_all(const struct ts_gpu_cells *c)
 }
 
 /* Sets the held-out cells and the mean of a pass. If they differ from those of the pass before, Y
- * and W are not valid any more. Passes that compute the errors of a model use the cells
- * unchanged. */
+ * and W (cells times factors) are not valid any more. Passes that compute the errors of a model use
+ * the cells unchanged. */
 void ts_gpu_cells_begin(struct ts_gpu *g, const struct ts_gpu_request *ask)
 {
     const struct ts_gpu_model *of = ask->of[0].be;

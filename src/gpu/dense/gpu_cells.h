@@ -116,8 +116,8 @@ void ts_gpu_cells_free(struct ts_gpu *g);
  * advances *used. */
 void ts_gpu_cells_lay_out(const struct ts_gpu *g, struct ts_gpu_member *me, char *base,
                           uint64_t *used);
-/* Plans which cells and which rows of Y stay on devices with `left` bytes on each, and sets
- * store_bytes. */
+/* Plans which cells and which rows of Y (cells times inner factors) stay on devices with `left`
+ * bytes on each, and sets store_bytes. */
 void ts_gpu_cells_plan(struct ts_gpu *g, uint64_t left);
 void ts_gpu_cells_store(struct ts_gpu *g, struct ts_gpu_member *me);
 uint64_t ts_gpu_cells_chunk_bytes(const struct ts_gpu *g); /* bytes of a chunk on a device */
@@ -151,8 +151,8 @@ struct ts_gpu_cells_work {
     /* the object whose tables are used: tables of columns, or of pairs of columns */
     struct ts_gpu_cells *cells;
     struct ts_cells_as as;
-    /* 1: the kept Y (cells times inner factors) is valid and already added, so only other rows are
-     * computed */
+    /* 1: the rows whose Y (cells times inner factors) is kept and valid are already added to the
+     * MTTKRP's sums, so only cells of other rows are computed on */
     int rest;
     /* for each member (GPU), the target (the mode whose MTTKRP is computed) with its factors */
     struct ts_cells_target target[TS_MAX_DEVICES];

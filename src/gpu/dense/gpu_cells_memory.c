@@ -84,7 +84,8 @@ uint64_t ts_gpu_cells_steps(const struct ts_gpu_cells *c, const struct ts_cells_
     return n > 0 ? n : 1;
 }
 
-/* Returns the elements that a row of Y and its partial sums take in scratch memory. */
+/* Returns the elements that a row of Y (cells times inner factors) and its partial sums take in
+ * scratch memory. */
 static uint64_t y_elements(const struct ts_cells_shape *s)
 {
     const int parts = s->n_parts > 1 || s->chunk_cols < s->cols;
@@ -187,8 +188,8 @@ static uint64_t y_rows_in(const struct ts_gpu_cells *c, uint64_t bytes)
     return rows >= c->most_rows ? c->most_rows : rows / s->chunk_rows * s->chunk_rows;
 }
 
-/* Returns the most bytes of Y that are kept, if all cells (`all` bytes) stay on the device and
- * leave `left` bytes free. */
+/* Returns the most bytes of Y (cells times inner factors) that are kept, if all cells (`all` bytes)
+ * stay on the device and leave `left` bytes free. */
 static uint64_t y_room(const struct ts_gpu *g, uint64_t all, uint64_t left)
 {
     const uint64_t work = ts_gpu_device_work_bytes(g);

@@ -2,10 +2,11 @@
 /* Models of the known cells of a dense tensor: Gram matrices of rows from products of pairs of
  * columns, row updates, and errors.
  *
- * The sums of a row (a part in observed_kernel.h) come from two products. The product of zeros and
- * ones gives the Gram matrix by pairs of columns, and the number of known cells by a column of
- * ones. The product of the values gives the right side m of the row's equations. Every member (GPU)
- * has the sums of all rows, and solves all rows. */
+ * The sums of a row are its Gram matrix, its right side m and its number of known cells. They come
+ * from two products. The product of ones (known cells) and zeros (unknown cells) gives the Gram
+ * matrix by pairs of columns, and the number of known cells by a column of ones. The product of the
+ * values gives the right side m of the row's equations. Every member (GPU) has the sums of all
+ * rows, and solves all rows. */
 #include <cuda_runtime.h>
 #include <math.h>
 #include <stdlib.h>
@@ -207,7 +208,8 @@ static int end_group(struct ts_gpu_pass *p, struct ts_err *err)
     return rc == 0 ? ts_gpu_team_barrier(p->g, err) : rc;
 }
 
-/* Computes a group of column pairs and, with the first group, the product of the values. */
+/* Computes the sums of rows for a group of column pairs and, with the first group, for the cells'
+ * values. */
 static int add_group(struct ts_gpu_pass *p, struct ts_gpu_pass *all, uint32_t group,
                      struct ts_err *err)
 {

@@ -59,7 +59,8 @@ static inline int ts_exchange_is_here(const struct ts_exchange *x, uint32_t rank
  * takes 20 us to some ms, and the shortest sleep about 60 us. */
 void ts_exchange_pause(uint64_t since_ns);
 
-/* Returns the failure of all calls after an abort. */
+/* Writes to err that the exchange was aborted, as all calls after an abort do, and returns the
+ * code. */
 int ts_exchange_fail_aborted(struct ts_err *err);
 
 #endif

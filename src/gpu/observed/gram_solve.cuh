@@ -26,7 +26,8 @@ template <int C> struct gram_square {
     static constexpr int elements = (columns + 2) * stride;
 };
 
-/* Subtracts from a panel (8 rows of S) the products of the rows of U before it. */
+/* Subtracts from a panel (8 rows of the Gram matrix S) the products of the rows of U before it,
+ * where U' U = S. */
 template <int C> static __device__ inline void update_panel(double *s, int panel, uint32_t lane)
 {
     constexpr int stride = gram_square<C>::stride;
@@ -93,10 +94,11 @@ static __device__ inline double solve_gram(double *s, double m, double diagonal,
     return a;
 }
 
-/* Finds the row a within the bounds that minimizes a' S a / 2 - m' a, by block principal pivoting
- * (cpu/rows/bounded_row.h), starting at a, the solution of S a = m. Returns whether it was found;
- * then it is in a. copy: all of S; s: memory for another matrix. It is not found if S of the free
- * entries (those not fixed at a bound) is not positive definite. */
+/* Finds the row a within the bounds that minimizes a' S a / 2 - m' a (S: Gram matrix, m: right
+ * side), by block principal pivoting (cpu/rows/bounded_row.h), starting at a, the solution of S a =
+ * m. Returns whether it was found; then it is in a. copy: all of S; s: memory for another matrix.
+ * It is not found if S of the free entries (those not fixed at a bound) is not positive
+ * definite. */
 template <int C>
 static __device__ inline bool pivot_gram(double *s, const double *copy, double m, double &a,
                                          double cut, uint32_t rank, double lower, double upper,
@@ -164,8 +166,9 @@ static __device__ inline bool pivot_gram(double *s, const double *copy, double m
     return false;
 }
 
-/* Finds the row a within the bounds that minimizes a' S a / 2 - m' a, by coordinate descent,
- * starting at a, clamped to the bounds. s has the Gram matrix S, above and below the diagonal. */
+/* Finds the row a within the bounds that minimizes a' S a / 2 - m' a (m: right side), by coordinate
+ * descent, starting at a, clamped to the bounds. s has the Gram matrix S, above and below the
+ * diagonal. */
 template <int C>
 static __device__ inline double descend_gram(const double *s, double m, double a, uint32_t rank,
                                              double lower, double upper, double tolerance,

@@ -19,8 +19,8 @@
 
 #include "gpu/rows/tensor_core.cuh"
 
-/* The numbers of single tiles and of pairs of tiles of S that a warp sums, and the tiles (a, b) of
- * each of them. */
+/* The numbers of single tiles and of pairs of tiles of the Gram matrix S that a warp sums, and the
+ * tiles (a, b) of each of them. */
 template <int C> struct gram_shape {
     static constexpr int tiles = (C + 1) / 2, pairs = C == 4 ? 4 : C / 2;
     __host__ __device__ static constexpr int tile(int i) { return C == 1 ? 0 : 2 * i + 1; }
@@ -28,8 +28,9 @@ template <int C> struct gram_shape {
     __host__ __device__ static constexpr int beside(int i) { return C == 4 && i < 3 ? i : 0; }
 };
 
-/* The place in S, row <= column, of value k of a lane, in a pair of tiles (a, b) and (a + 1, b) or
- * in the tile (a, b). counts: false for the half of a tile (b, b) that repeats the other half. */
+/* The place in the Gram matrix S, row <= column, of value k of a lane, in a pair of tiles (a, b)
+ * and (a + 1, b) or in the tile (a, b). counts: false for the half of a tile (b, b) that repeats
+ * the other half. */
 struct gram_place {
     int row, column;
     bool counts;
@@ -90,7 +91,8 @@ template <int C, class COUNT = uint32_t> struct gram_sum {
         }
     }
 
-    /* s[a][b][e] := entry (C g + a, C (2 t + e) + b) of S, for a >= b, in lane (g, t). */
+    /* s[a][b][e] := entry (C g + a, C (2 t + e) + b) of the Gram matrix S, for a >= b, in lane (g,
+     * t). */
     __device__ inline void tiles(double (&s)[C][C][2]) const
     {
 #pragma unroll

@@ -12,8 +12,8 @@
 
 /* ------------------------------------------------------------------ rows within bounds */
 
-/* Sets y to the residual m - S a of a row a (m: right side), for the first `rank` entries. S is the
- * matrix before factoring. All threads call. */
+/* Sets y to the residual m - S a of a row a, for the first `rank` entries. m is the right side, S
+ * the Gram matrix before factoring. All threads call. */
 static __device__ inline void subtract_long(const long_memory &w, uint32_t rank, const double *a,
                                             double *y)
 {
@@ -37,8 +37,9 @@ static __device__ inline void subtract_long(const long_memory &w, uint32_t rank,
     __syncthreads();
 }
 
-/* Makes coordinate descent from w.a, clamped to the bounds, until it converges. y (n entries) holds
- * the residual m - S a (m: right side). All threads call and take the same steps. */
+/* Improves the row w.a, clamped to the bounds, by coordinate descent until it converges. y (n
+ * entries) holds the residual m - S a (S: Gram matrix, m: right side). All threads call and take
+ * the same steps. */
 static __device__ inline void descend_long(const long_memory &w, const ts_gpu_observed &o,
                                            double tolerance, double *y)
 {
@@ -209,9 +210,9 @@ static __device__ inline uint32_t list_free(const long_memory &w, const pivot_me
     return n;
 }
 
-/* Finds the row a within the bounds that minimizes a' S a / 2 - m' a, by block principal pivoting
- * (cpu/rows/bounded_row.h), from w.a, which solves S a = m. Returns whether it was found; then it
- * is in w.a. All threads call, and get the same result. */
+/* Finds the row a within the bounds that minimizes a' S a / 2 - m' a (S: Gram matrix, m: right
+ * side), by block principal pivoting (cpu/rows/bounded_row.h), from w.a, which solves S a = m.
+ * Returns whether it was found; then it is in w.a. All threads call, and get the same result. */
 static __device__ inline bool pivot_long(const long_memory &w, const ts_gpu_observed &o, double cut,
                                          double tolerance, diagonal_tile &tile)
 {

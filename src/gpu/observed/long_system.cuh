@@ -52,7 +52,8 @@ struct long_memory {
         right = inverse + n;
         a = right + n;
     }
-    /* Returns an entry of the symmetric S before factoring, if the lower triangle keeps it. */
+    /* Returns an entry of the symmetric Gram matrix S before factoring, if the lower triangle keeps
+     * it. */
     __device__ inline double before(uint32_t i, uint32_t j) const
     {
         return i == j ? diagonal[i] : i < j ? s[j * stride + i] : s[i * stride + j];
@@ -151,7 +152,7 @@ static __device__ inline void add_tiles_of(const double *a, uint32_t k_step, uin
 
 /* ------------------------------------------------------------------ solving a system */
 
-/* A tile on the diagonal of S, in the shared memory of the thread block. */
+/* A tile on the diagonal of the Gram matrix S, in the shared memory of the thread block. */
 struct diagonal_tile {
     double u[SIDE][SIDE + 1];
     double inverse[SIDE];
@@ -187,8 +188,8 @@ static __device__ inline void factor_tile(const long_memory &w, uint32_t k0, dou
     }
 }
 
-/* Factors S of order n, a multiple of SIDE, into U' U, in place of its upper triangle. Column n,
- * the right side, is multiplied by U'^-1. All threads call. */
+/* Factors the Gram matrix S of order n, a multiple of SIDE, into U' U, in place of its upper
+ * triangle. Column n, the right side, is multiplied by U'^-1. All threads call. */
 static __device__ inline void factor_long(const long_memory &w, uint32_t n, double cut,
                                           diagonal_tile &tile)
 {

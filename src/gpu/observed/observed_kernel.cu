@@ -281,8 +281,8 @@ take_rows(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const warp_memory<T,
     }
 }
 
-/* out(i, :) = the row a that solves (S + l2 I) a = m (S: its Gram matrix), for each row inside a
- * unit
+/* out(i, :) = the row a that solves (S + l2 I) a = m (S: its Gram matrix, m: its right side), for
+ * each row inside a unit
  *
  *   launch  grid (units of the launch), thread blocks of one warp: units with many rows take long,
  *           and a block of four warps would occupy a multiprocessor until the last warp is done

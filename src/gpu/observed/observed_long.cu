@@ -44,7 +44,8 @@ static __device__ inline void store_long(const ts_gpu_mttkrp &p, const ts_gpu_ob
     __syncthreads(); /* the next row overwrites a */
 }
 
-/* Adds l2 to the first k of the n diagonal entries of S, and copies the diagonal to w.diagonal. */
+/* Adds l2 to the first k of the n diagonal entries of the Gram matrix S, and copies the diagonal to
+ * w.diagonal. */
 static __device__ inline void add_l2(const long_memory &w, uint32_t k, uint32_t n, double l2)
 {
     for (uint32_t j = threadIdx.x; j < n; j += THREADS)

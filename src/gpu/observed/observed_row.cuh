@@ -18,9 +18,10 @@ enum { SHORT = 8 }; /* most nonzeros whose rows are solved for together */
 
 /* ------------------------------------------------------------------ a warp's memory */
 
-/* Memory of a warp besides that of the MTTKRP's stages: the Gram matrix S, for rows that are solved
- * for in shared memory; a copy of S if entries have bounds, or else the products of SHORT nonzeros;
- * and bits for the nonzeros of a block that begin rows, and for those that are not held out. */
+/* Shared memory of a warp besides warp_memory (mttkrp_stages.cuh): the Gram matrix S, for rows that
+ * are solved for in shared memory; a copy of S if entries have bounds, or else the products of
+ * SHORT nonzeros; and bits for the nonzeros of a block that begin rows, and for those that are not
+ * held out. */
 template <int C> struct own_memory {
     double *s, *copy;
     /* a bit for each nonzero of a block that begins a row (begins), or is not held out (kept); bit

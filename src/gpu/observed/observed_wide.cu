@@ -139,8 +139,8 @@ static __device__ inline void pack_wide(const wide_memory &w, uint32_t rank, dou
 
 /* --------------------------------------------------------------- rows of a thread block's share */
 
-/* out(i, :) = the row a that solves (S + l2 I) a = m (S: its Gram matrix), for each row inside a
- * share
+/* out(i, :) = the row a that solves (S + l2 I) a = m (S: its Gram matrix, m: its right side), for
+ * each row inside a share
  *
  *   launch  grid (shares of the launch), a warp for each pair of panels left <= right
  *   out     only rows that begin and end inside the share are stored

@@ -58,7 +58,7 @@ struct wide_memory {
         a = y + n;
         block = (wide_block *)(a + n);
     }
-    /* Returns an entry of the symmetric S before factoring. */
+    /* Returns an entry of the symmetric Gram matrix S before factoring. */
     __device__ inline double before(uint32_t i, uint32_t j) const
     {
         return i == j ? diagonal[i] : i < j ? s[j * stride + i] : s[i * stride + j];
@@ -109,8 +109,8 @@ static __device__ inline void substitute_wide(const wide_memory &w, uint32_t ran
     }
 }
 
-/* Makes coordinate descent from w.a, clamped to the bounds, until it converges. w.y holds the
- * residual m - S a (m: right side). Called by one warp. */
+/* Improves the row w.a, clamped to the bounds, by coordinate descent until it converges. w.y holds
+ * the residual m - S a (S: Gram matrix, m: right side). Called by one warp. */
 static __device__ inline void descend_wide(const wide_memory &w, const ts_gpu_observed &o,
                                            double tolerance, uint32_t lane)
 {
@@ -201,9 +201,9 @@ static __device__ inline bool solve_free(const wide_memory &w, uint32_t rank, do
     return whole;
 }
 
-/* Finds the row a within the bounds that minimizes a' S a / 2 - m' a, by block principal pivoting
- * (cpu/rows/bounded_row.h), from w.a, which solves S a = m. Returns whether it was found; then it
- * is in w.a. All threads call. */
+/* Finds the row a within the bounds that minimizes a' S a / 2 - m' a (S: Gram matrix, m: right
+ * side), by block principal pivoting (cpu/rows/bounded_row.h), from w.a, which solves S a = m.
+ * Returns whether it was found; then it is in w.a. All threads call. */
 static __device__ inline bool pivot_wide(const wide_memory &w, const ts_gpu_observed &o, double cut,
                                          double tolerance)
 {

@@ -218,8 +218,8 @@ static int step_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struc
     return g->n_members > 1 && j->descent->gradient == NULL ? send_rows(j, me, first, err) : 0;
 }
 
-/* Computes the sum of the model over all cells, which is the same on every member (GPU), and the
- * sums of ts_step_values for this member's groups of rows. */
+/* Computes the sum of the model over all cells, which is the same on every member (GPU), and for
+ * each of this member's groups of rows the sum of losses that ts_step_values computes. */
 static int value_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     struct job *j = arg;

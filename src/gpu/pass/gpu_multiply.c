@@ -219,8 +219,8 @@ static int add_judged(const struct job *j, struct ts_multiply_sums *ret, struct 
     return rc;
 }
 
-/* Adds up the sums of a model. Its violation (kkt) is the largest one of all members (GPUs) of all
- * processes. */
+/* Adds up the sums of a model. Its violation of the KKT conditions (kkt) is the largest one of all
+ * members (GPUs) of all processes. */
 static int add_up(const struct job *j, struct ts_err *err)
 {
     struct ts_gpu *g = j->g;

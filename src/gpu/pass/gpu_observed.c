@@ -54,7 +54,7 @@ uint32_t ts_gpu_observed_places(const struct ts_gpu_model *of)
     return (uint32_t)(n > LEAST_PLACES ? n : LEAST_PLACES);
 }
 
-/* Sets the memory for long rows in the arguments of kernels. */
+/* Sets the places (memory for the Gram matrices of long rows) in the arguments of kernels. */
 static void add_places(const struct ts_gpu_model *of, const struct ts_gpu_replica *my, int alone,
                        struct ts_gpu_observed *o)
 {

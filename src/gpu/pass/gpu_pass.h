@@ -42,7 +42,8 @@ static inline void ts_gpu_find_levels(const struct ts_gpu *g, uint32_t mode, uin
         level[g->tensor->mode[mode].disk.level[l]] = (uint8_t)l;
 }
 
-/* Makes a whole pass. To be called from the thread that calls the backend. */
+/* Makes a whole pass over a mode on all members (GPUs) of this process. To be called from the
+ * thread that calls the backend. */
 int ts_gpu_pass_run(struct ts_gpu *g, const struct ts_gpu_request *request,
                     struct ts_backend_times *times, struct ts_err *err);
 

@@ -34,7 +34,8 @@ static inline uint64_t ts_gpu_sums_bytes(const struct ts_gpu_sums *s)
     return 8 * s->each * s->g->mode[s->mode].n_shares;
 }
 
-/* Enqueue zeros for the array on the device (clear), and its copy to the host (fetch). */
+/* Enqueue zeros for the array of sums on the device (clear), and the copy of the array to the host
+ * (fetch). */
 ts_gpu_error ts_gpu_sums_clear(const struct ts_gpu_sums *s, const struct ts_gpu_member *me,
                                double *on_device);
 ts_gpu_error ts_gpu_sums_fetch(const struct ts_gpu_sums *s, const struct ts_gpu_member *me,

@@ -69,8 +69,8 @@ static inline uint64_t ts_descend_units(uint64_t n_rows)
 /* Updates the rows of the units (32 rows each) by coordinate descent. */
 ts_gpu_error ts_descend_rows(const struct ts_descend *d, ts_gpu_stream stream);
 
-/* Computes the sums of the rows times the column weights. The rows do not change. g and scratch are
- * not read. */
+/* Computes the sums `inner` and `size` of the rows times the column weights. The rows do not
+ * change. g and scratch are not read. */
 ts_gpu_error ts_descend_keep(const struct ts_descend *d, ts_gpu_stream stream);
 
 #ifdef __cplusplus

@@ -69,8 +69,9 @@ static __global__ void begin_rows(const struct ts_gpu_rows r, const double *weig
     }
 }
 
-/* Multiplies an entry b by phi, its weighted product. If `last` and phi > 1, the result is
- * negative. Returns the violation |min(b, 1 - phi)| of the old b. */
+/* Multiplies an entry b by phi, its weighted product. If `last` (the last round) is set and phi >
+ * 1, the result is negative. Returns how much the old b violates the KKT conditions: |min(b, 1 -
+ * phi)|. */
 template <class T> static __device__ inline double multiply(T *b, double phi, bool last)
 {
     const double was = fabs((double)*b), now = was * phi, less = fmin(was, 1 - phi);

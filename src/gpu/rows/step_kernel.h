@@ -94,7 +94,8 @@ ts_gpu_error ts_step_gradient(const struct ts_gpu_steps *s, uint64_t first, uint
 ts_gpu_error ts_step_values(const struct ts_gpu_steps *s, uint64_t first, uint64_t end,
                             double *of_group, ts_gpu_stream stream);
 
-/* Makes the step of rows first .. first + n - 1. u, v: their first and second moments, n x rank. */
+/* Makes the step of rows first .. first + n - 1 by Adam. u, v: the first and second moments of
+ * their gradients, n x rank. */
 ts_gpu_error ts_step_make(const struct ts_gpu_steps *s, const struct ts_adam *adam, uint64_t first,
                           uint64_t n, void *u, void *v, ts_gpu_stream stream);
 

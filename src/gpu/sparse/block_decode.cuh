@@ -50,8 +50,8 @@ static __device__ inline uint32_t below(uint32_t width)
     return (uint32_t)((UINT64_C(1) << width) - 1);
 }
 
-/* Returns the bits from bit `at` on, masked by `mask`. Reads one word more than it needs, which
- * TS_SHARD_SLACK allows. */
+/* Returns the bits of packed words from bit `at` on, masked by `mask`. Reads one word more than it
+ * needs: TS_SHARD_SLACK readable bytes follow each shard. */
 static __device__ inline uint32_t bits(const uint32_t *word, uint32_t at, uint32_t mask)
 {
     const uint32_t *w = word + (at >> 5);
@@ -396,8 +396,8 @@ static __device__ inline void stage_codes(const block_map &m, const stream_part 
     __syncwarp();
 }
 
-/* Decodes the values by position; zero from n on. `stage`: spread::words words of shared memory for
- * codes. */
+/* Decodes the values of a block's n nonzeros, by position. Positions from n on become zero.
+ * `stage`: spread::words words of shared memory for codes. */
 template <class T, int LPR>
 static __device__ inline void decode_values(const ts_gpu_mttkrp &p, const block_map &m,
                                             const stream_part *part, uint32_t lane, uint32_t *stage,
@@ -453,7 +453,8 @@ static __device__ inline void decode_weights(const block_map &, const stream_par
 {
 }
 
-/* Decodes the weights by position; zero from n on. While decoding, their array holds the codes. */
+/* Decodes the weights of a block's n cells, by position. Positions from n on become zero. While
+ * decoding, the array of weights holds their codes. */
 template <int LPR>
 static __device__ inline void decode_weights(const block_map &m, const stream_part *part,
                                              uint32_t stream, uint32_t lane, weights_to to)

@@ -55,7 +55,7 @@ template <> struct held_marks<true> {
 template <bool KEPT, bool HELD> struct block_marks : kept_marks<KEPT>, held_marks<HELD> {
 };
 
-/* N sums of a lane, of which only the first USED may differ from 0. */
+/* N sums of a lane over its nonzeros, of which only the first USED may differ from 0. */
 template <int N, int USED = N> struct lane_sums {
     double v[N];
 
@@ -171,8 +171,8 @@ template <int LPR> struct shares_of_eight {
     }
 };
 
-/* The loop that calls a visitor V for each nonzero. SUM: it computes sums, otherwise rows. U
- * nonzeros are loaded at a time. */
+/* The loop that calls a visitor V for each nonzero. SUM: V adds the nonzeros to sums; otherwise it
+ * computes rows. U nonzeros are loaded at a time. */
 template <class V, class T, int LPR, int NL, int U, bool SUM> struct model_walk {
     typedef typename V::wanted wanted;
     typedef typename V::sums sums;
@@ -397,7 +397,8 @@ __global__ void __launch_bounds__(32 * WARPS, MODEL_CTAS)
         walk.end_rows();
 }
 
-/* Like visit_packed, for rows of more columns than a warp holds.
+/* Computes rows or sums of shares, as visit_packed does, for rows of more columns than a warp
+ * holds.
  *
  *   launch  grid (shares of the launch, summers_of(ld), or 1 with SUM), 4 warps a thread block */
 template <class V, class T, bool SUM>

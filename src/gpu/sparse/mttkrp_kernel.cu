@@ -77,8 +77,8 @@ static cudaError_t launch(const struct ts_gpu_mttkrp *args, cudaStream_t stream)
                          stream);
 }
 
-/* Returns the number of models whose rows in shared memory leave most of the first-level cache
- * free. */
+/* Returns the most models of a launch: so many that their rows in shared memory leave most of the
+ * first-level cache free. */
 uint32_t ts_mttkrp_models(enum ts_precision precision, uint32_t ld)
 {
     if (precision != TS_FLOAT32 || ld > 32)

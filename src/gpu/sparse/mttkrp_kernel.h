@@ -74,10 +74,10 @@ struct ts_gpu_mttkrp {
     const struct ts_gpu_beside *beside;
 };
 
-/* Returns the blocks of a share (one thread block's nonzeros), for a mode of n_partitions: those of
- * a partition, halved until there are enough shares for the multiprocessors of a large GPU, or each
- * warp has one block. It depends on the tensor alone: sums follow the shares, and so have the same
- * bits on every GPU. */
+/* Returns the number of packed blocks of a share (one thread block's nonzeros), for a mode of
+ * n_partitions: that of a partition, halved until there are enough shares for the multiprocessors
+ * of a large GPU, or each warp has one block. It depends on the tensor alone: sums follow the
+ * shares, and so have the same bits on every GPU. */
 /* the number of shares (thread blocks) that keeps a large GPU busy; an H200 works on 660 at the
  * same time */
 #define TS_MTTKRP_BUSY         512u

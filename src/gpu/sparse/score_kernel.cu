@@ -51,7 +51,7 @@ static __device__ inline ts_score_sums of_lane_before(const ts_score_sums &x, ui
     return ret;
 }
 
-/* The sums of a lane, and after add_lanes those of a warp. */
+/* The sums of residuals over a lane's nonzeros, and after add_lanes over those of a warp. */
 struct unit_sums : ts_score_share {
     __device__ inline void add_lanes()
     {
@@ -74,8 +74,8 @@ struct unit_sums : ts_score_share {
 
 /* ------------------------------------------------------------------ a warp's memory */
 
-/* Memory of a warp besides that of the MTTKRP's stages: the model's value at each position, and the
- * weights of cells. */
+/* Shared memory of a warp besides warp_memory (mttkrp_stages.cuh): the model's value at each
+ * position, and the weights of cells. */
 template <class T, int LPR> struct score_memory {
     T *model;
     float *weight; /* weights of cells; NULL: they have none */

@@ -47,8 +47,8 @@ template <class T, int LPR, int NL> struct share_walk {
     /* Returns the number of this share (the thread block's nonzeros) in its mode. */
     __device__ __forceinline__ uint64_t number() const { return shard.first_share + share; }
 
-    /* Prepares the warp for its first block, and clears its carried rows, one for each of n_models
-     * models. */
+    /* Prepares the warp for its first block, and clears its carried rows (sums of the row that the
+     * block before ended in), one for each of n_models models. */
     __device__ __forceinline__ void start(uint32_t n_models)
     {
         rows = start_warp(shard, at, mem, n_models, blocks);

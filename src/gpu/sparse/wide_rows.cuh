@@ -4,10 +4,10 @@
  *
  * A piece is the part of a row that a warp holds, 16 bytes a lane. A warp computes the model's
  * values (models) of a block piece by piece in shared memory, and replaces them by the multipliers
- * of the nonzeros. Then it adds the nonzeros' terms (products of the other factors' rows) in some
- * pieces like an MTTKRP; each piece has its own first and last row. Rows of more than PIECES pieces
- * are summed by several thread blocks, each of which computes the models. The order of all sums is
- * the same in every thread block.
+ * of the nonzeros. Then it adds the nonzeros' terms (products of the other factors' rows) like an
+ * MTTKRP, in the pieces that its thread block sums; each piece has its own first and last row. Rows
+ * of more than PIECES pieces are summed by several thread blocks, each of which computes the
+ * models. The order of all sums is the same in every thread block.
  *
  *   owner    shared memory is the caller's: shared_size<T, 32, 0> with PIECES models, then
  *            block_models

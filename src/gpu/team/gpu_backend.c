@@ -439,7 +439,7 @@ static int gpu_pass(const struct ts_request *requests, uint32_t n, uint32_t mode
     return ts_backend_check(&ts_backend_gpu, 1u << ts_request_takes(requests[0].kind), err);
 }
 
-/* Returns 0 bytes, because more host memory would not make any call faster. */
+/* Returns the bytes of host memory that would make calls faster: 0. */
 static uint64_t gpu_wish(const struct ts_backend_conf *conf)
 {
     (void)conf;

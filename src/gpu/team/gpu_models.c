@@ -40,8 +40,8 @@ static int add_up(const struct ts_backend_conf *conf, uint32_t n, uint64_t *left
     return rc;
 }
 
-/* Chooses how many models are computed at once: as many as fit the devices. If fewer models would
- * keep all shards on the devices, it chooses those, unless they are fewer than half, because a pass
+/* Chooses how many models are computed at once: as many as fit the devices. If a smaller number
+ * would keep all shards on the devices, it chooses that number, unless it is less than half: a pass
  * that sends shards sends them once for all models. */
 uint32_t ts_gpu_models_most(const struct ts_backend_conf *conf)
 {

@@ -2,9 +2,10 @@
 /* Numbers the members (GPUs) of several processes that form one team, and makes decisions that all
  * processes share.
  *
- * In `agree`, a function of the comm, all processes learn whether one has failed. Between it and
- * the next collective call of the comm, no step may fail. So a process that has failed always meets
- * the others in `agree`. During a pass, processes poll for failures of others (gpu_team.c). */
+ * In `agree`, a function of the comm (stream/comm.h: messages between processes), all processes
+ * learn whether one has failed. Between it and the next collective call of the comm, no step may
+ * fail. So a process that has failed always meets the others in `agree`. During a pass, processes
+ * poll for failures of others (gpu_team.c). */
 #include <cuda_runtime.h>
 #include <fcntl.h>
 #include <inttypes.h>

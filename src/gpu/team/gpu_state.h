@@ -158,7 +158,8 @@ struct ts_gpu_replica {
     double *part;
     uint32_t *edge_row; /* row numbers of the partial sums in `part` */
     double *ends;       /* partial sums of rows, 2 for each shard of the largest mode */
-    /* memory for the systems of long rows (observed_long.h), with a lock for each; or NULL */
+    /* memory for the systems of equations of rows with many columns (observed_long.h), with a lock
+     * for each system; or NULL */
     double *place;
     uint32_t *lock;
     /* TS_ERRORS_SUMS sums for each share (thread block); NULL unless the run may have models of
@@ -188,7 +189,8 @@ struct ts_gpu_replica {
     double *sums;  /* TS_DENSE_SUM_SCRATCH elements, for ts_dense_sum */
     /* gram: ld x ld; inner: one element for `inner` and one for `size` (struct ts_row_sums) */
     double *gram, *inner;
-    double *w;          /* matrix of an update (ld x ld), table of columns, and inverse of ADMM */
+    /* data of a row update: matrix (ld x ld), table of columns, inverse for ADMM */
+    double *w;
     void *host;         /* page-locked, ts_gpu_host_bytes: copy of w, or of gram, inner and size */
     double *host_scale; /* after `host`: ld scales of columns */
     int scaling;        /* 1: the device may read host_scale until the member's event `scaled` */

@@ -2,8 +2,8 @@
 /* gpu_team.h - the threads of a team, jobs for all of them, and decisions of several processes.
  *
  *   owner    ts_gpu_team_close ends the threads that ts_gpu_team_open has started
- *   threads  _run and all of gpu_ranks.c are called by the thread that calls the backend, between
- *            jobs; the others by members during a job
+ *   threads  ts_gpu_team_run and all functions of gpu_ranks.c are called by the thread that calls
+ *            the backend, between jobs; the others by members during a job
  *   errors   0 or a negative ts_code
  */
 #ifndef TS_GPU_GPU_TEAM_H
@@ -38,10 +38,11 @@ void ts_gpu_ranks_leave(struct ts_gpu *g);
 /* Whether two members share a GPU, which NCCL rejects. Processes with different NCCL_HOSTIDs count
  * as having two GPUs, as for NCCL. So one GPU can test how NCCL sends data over a network. */
 int ts_gpu_ranks_share(const struct ts_gpu *g);
-/* Agrees on the result of a step of opening the backend, which is then the same for all processes.
- * After TS_ELIMIT, another attempt is possible. */
+/* Agrees with the other processes on the result of a step of opening the backend: all return the
+ * same result. After TS_ELIMIT, another attempt is possible. */
 int ts_gpu_ranks_settle(struct ts_gpu *g, int rc, struct ts_err *err);
-/* Agrees on the result of a pass, or of the work after it. After a failure, no pass may follow. */
+/* Agrees with the other processes on the result of a pass, or of the work after it. After a
+ * failure, no pass may follow. */
 int ts_gpu_ranks_end(struct ts_gpu *g, int rc, struct ts_err *err);
 /* *x := the smallest *x of all processes. */
 int ts_gpu_ranks_least(struct ts_gpu *g, uint64_t *x, struct ts_err *err);
@@ -56,7 +57,7 @@ int ts_gpu_ranks_shares(struct ts_gpu *g, uint32_t mode, double *array, uint64_t
 /* Gathers the times, and the costs of ranges, of all members (GPUs). */
 int ts_gpu_ranks_times(struct ts_gpu *g, struct ts_backend_times *times, uint64_t *range_ns,
                        struct ts_err *err);
-/* Sets g->link to a text that says how rows are sent. */
+/* Sets g->link to a text that says how rows are sent between members (GPUs). */
 void ts_gpu_ranks_link(struct ts_gpu *g);
 
 #endif

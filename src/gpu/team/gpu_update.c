@@ -7,7 +7,8 @@
 #include "gpu/rows/dense_kernel.h"
 #include "gpu/team/gpu_device.h"
 
-/* Sends rank x rank values to the model's `w`, where they are ld x ld with zeros. */
+/* Sends a matrix of rank x rank values to the model's device memory `w`, where it has ld x ld
+ * values, zeros from the rank on. */
 static ts_gpu_error send_matrix(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                                 const double *from)
 {

@@ -15,8 +15,8 @@
 #include "gpu/rows/simplex_kernel.h"
 #include "gpu/sparse/weigh_kernel.h"
 
-/* Packs a shard of one nonzero, and copies it to device memory that is free now, that for parts of
- * a Gram matrix. */
+/* Packs a shard of one nonzero, and copies it to the device memory for parts of a Gram matrix,
+ * which is unused now. */
 static int pack_one(const struct ts_gpu *g, struct ts_gpu_member *me, struct ts_disk_shard *entry,
                     struct ts_err *err)
 {
