@@ -168,7 +168,9 @@ struct ts_gpu_cells_job { /* a pass over cells */
                             const struct ts_gpu_cells_block *block);
     struct ts_gpu_cells_work work[2];
     uint32_t n_works;
-    int rest; /* 1: of the cells that stay, computes only rows whose Y (a product) is not kept */
+    /* 1: of the rows whose cells stay on a device, those whose Y (cells times inner factors) is
+     * kept are not computed on */
+    int rest;
 };
 
 int ts_gpu_cells_walk(struct ts_gpu_cells_job *j, struct ts_err *err);

@@ -227,9 +227,9 @@ template <class T> static __device__ inline double cut_of(const ts_gpu_observed 
     return 8.0 * (sizeof(T) == sizeof(float) ? (double)FLT_EPSILON : DBL_EPSILON * o.rank);
 }
 
-/* The relative limit below which a diagonal entry of P P' + l2 I (observed_few.cuh) counts as
- * rounding. It is smaller than cut_of, since leaving out a column would ignore a cell. P P' is
- * summed in float64, and each pivot includes l2. */
+/* The relative limit below which a diagonal entry of P P' + l2 I counts as rounding (P: the
+ * products of a row's nonzeros, observed_few.cuh). It is smaller than cut_of, since leaving out a
+ * column would ignore a cell. P P' is summed in float64, and each pivot includes l2. */
 static __device__ inline double cut_of_few(const ts_gpu_observed &o)
 {
     return 8.0 * DBL_EPSILON * o.rank;

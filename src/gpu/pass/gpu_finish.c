@@ -231,8 +231,8 @@ static int finish_observed(struct ts_gpu_product *r, struct ts_err *err)
     return e == cudaSuccess ? 0 : fail(err, e);
 }
 
-/* Finishes a model's pass on this member (GPU). All rows from other members have arrived, except
- * rows that several shards share, which are computed here. */
+/* Finishes a model's pass on this member (GPU). All rows from other members have arrived on its
+ * device, except rows that several shards share, which are computed here. */
 static int finish_product(struct ts_gpu_product *r, struct ts_err *err)
 {
     ts_gpu_error e;

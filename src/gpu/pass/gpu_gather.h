@@ -2,8 +2,9 @@
 /* gpu_gather.h - the exchange of rows between members (GPUs) in a pass, for gpu_gather.c,
  * gpu_rows.c and gpu_finish.c.
  *
- * Each member has spans of rows that it computed. The board holds the spans of all members. A part
- * consists of the spans of one member in one gather.
+ * Each member has spans of rows that it computed. The board (data that members share in a pass,
+ * gpu_state.h) holds the spans of all members. A part consists of the spans of one member in one
+ * gather.
  *
  *   owner    the board owns the spans
  *   units    rows; bytes from the beginning of a buffer

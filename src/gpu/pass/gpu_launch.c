@@ -64,8 +64,8 @@ static ts_gpu_error launch_held(const struct ts_gpu_product *r, const struct ts_
                    : ts_held_launch(g->precision, args, &held, stream);
 }
 
-/* Launches requests of several models, from `first` on, as many as one launch takes, and sets *n to
- * their number. */
+/* Launches the kernels for the requests of several models, from `first` on, as many as one launch
+ * takes, and sets *n to their number. */
 static ts_gpu_error launch_some(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
                                 uint32_t first, uint32_t *n, ts_gpu_stream stream)
 {

@@ -155,8 +155,9 @@ int ts_gpu_rows_prepare(struct ts_gpu_pass *p, struct ts_err *err);
 /* For each chunk (part of the member's range) whose shards are all taken, solves for the rows,
  * tells the other members (GPUs) that they can be gathered, and sends them. */
 int ts_gpu_rows_advance(struct ts_gpu_pass *p, struct ts_err *err);
-/* Called after all kernels of the member's shards were enqueued: enqueues what remains of the pass,
- * and waits for its end. */
+/* Enqueues the end of the pass (solves for rows that shards share, the last gathers, the Gram
+ * matrix), and waits for it. To be called after all kernels of the member's shards were
+ * enqueued. */
 int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err);
 /* Called after the member's gathers: makes the stream `dense` wait for the data of all other
  * members (GPUs). */

@@ -152,8 +152,8 @@ static __device__ __forceinline__ bool is_last_round(const ts_descend &d, double
 
 /* ------------------------------------------------------------------ units of few columns
  *
- * Rows of up to 8 B columns. A warp has a unit, whose x stays in its registers for all rounds. G is
- * in shared memory as fragments. m is read from the caches in every round.
+ * Rows x of up to 8 B columns. A warp has a unit of rows, which stay in its registers for all
+ * rounds. The matrix G is in shared memory as fragments. The product m is read in every round.
  *
  *   launch  any number of thread blocks; a warp takes a unit, then the unit `stride` units later,
  *           ...
@@ -341,7 +341,7 @@ static __global__ void __launch_bounds__(32 * NARROW_WARPS, 4)
 
 /* ------------------------------------------------------------------ units of any length
  *
- * A thread block has a unit. Its x is stored in shared memory or, if that is too small, in
+ * A thread block has a unit. Its rows x are stored in shared memory or, if that is too small, in
  * `scratch`, as tiles: pair [(b * TILES + q) * 32 + lane] belongs to tile q of columns 8 b .. 8 b +
  * 7. For eight columns of x G, each warp computes a partial sum over every WARPS-th group of eight
  * rows of G. It reads G from the caches once for all 32 rows. Then warp q adds the partial sums of

@@ -102,7 +102,8 @@ uint64_t ts_dense_scratch(uint32_t ld)
     return ts_dense_gram_parts(ld, UINT64_MAX / 2) * ts_dense_part_elements(ld);
 }
 
-/* part[p][pair](i, j) = sum over the part's rows of a(row, 32 ti + i) a(row, 32 tj + j)
+/* part[p][pair](i, j) = sum over the part's rows of a(row, 32 ti + i) a(row, 32 tj + j), where a is
+ * the factor and the pair consists of column tiles ti and tj
  *
  *   launch  grid (parts from first_part on, pairs of column tiles ti <= tj), 8 warps each
  *   shared  32 x 32 sums, to which the warps add theirs one after another

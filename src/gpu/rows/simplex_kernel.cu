@@ -25,11 +25,11 @@ enum { WIDE_WARPS = 8 };
 
 /* ------------------------------------------------------------------ units of any length
  *
- * A thread block has 8 Q rows of a unit at a time. Their v and the left sides x of products are
- * stored in shared memory or, if that is too small, in `scratch`, as tiles: pair [(b * Q + q) * 32
- * + lane] belongs to tile q of columns 8 b .. 8 b + 7. A warp computes every WIDE_WARPS-th tile of
- * columns for all rows, with the matrix read from the caches. Then each warp computes the
- * thresholds of every WIDE_WARPS-th row.
+ * A thread block has 8 Q rows of a unit at a time. Their vectors v = h - u and the left sides x of
+ * products are stored in shared memory or, if that is too small, in `scratch`, as tiles: pair [(b *
+ * Q + q) * 32 + lane] belongs to tile q of columns 8 b .. 8 b + 7. A warp computes every
+ * WIDE_WARPS-th tile of columns for all rows, with the matrix read from the caches. Then each warp
+ * computes the thresholds of every WIDE_WARPS-th row.
  *
  *   launch  any number of thread blocks; if v and x are in `scratch`, as many as fit there
  *   shared  v, then x, unless they are in `scratch` */

@@ -47,9 +47,9 @@ static __device__ inline double row_max(double x)
 
 /* ------------------------------------------------------------------ units of few columns
  *
- * Rows of up to 8 B columns. A warp has NARROW_TILES tiles of rows at a time, whose m and v stay in
- * its registers for all rounds. G and P (matrices of simplex_kernel.cu) are in shared memory as
- * fragments (pairs in the order of the lanes).
+ * Rows of up to 8 B columns. A warp has NARROW_TILES tiles of rows at a time, whose products m and
+ * vectors v stay in its registers for all rounds. G and P (matrices of simplex_kernel.cu) are in
+ * shared memory as fragments (pairs in the order of the lanes).
  *
  *   launch  any number of thread blocks; a warp takes a unit, then the unit `stride` units later,
  *           ... */
@@ -152,7 +152,8 @@ static __device__ inline double entry(uint32_t rank, const narrow_rows<B> &r, in
     return 8 * b + 2 * (threadIdx.x % 4) + u < rank ? x : 0;
 }
 
-/* value[q] := the objective 1/2 a G a' - m a' of the lane's rows, where h is a G. */
+/* value[q] := the objective 1/2 a G a' - m a' of the lane's rows a (G: matrix of the update, m:
+ * product of the row), where h is a G. */
 template <int B>
 static __device__ inline void
 value_narrow(uint32_t rank, const narrow_rows<B> &r, const double (&m)[B][NARROW_TILES][2],
@@ -227,8 +228,8 @@ static __device__ inline void load_narrow(const A *a, const double2 *weight, uin
     project_narrow<B>(rank, r);
 }
 
-/* Makes all rounds, and leaves v and the thresholds of the new rows. A row that is not better than
- * the old row gets v and threshold of the old row. */
+/* Makes all rounds of ADMM, and leaves v and the thresholds of the new rows. A row that is not
+ * better than the old row gets v and threshold of the old row. */
 template <class A, int B>
 static __device__ inline void
 rounds_narrow(const struct ts_descend &d, const double2 *g, const double2 *inverse,

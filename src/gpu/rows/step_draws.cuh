@@ -59,7 +59,7 @@ static __global__ void sum_groups(const void *a, uint64_t n_rows, uint32_t ld, u
     sum[at] = x;
 }
 
-/* Adds to the sums of each group of rows those of all groups before it. Each thread has a
+/* Adds to the column sums of each group of rows those of all groups before it. Each thread has a
  * column. */
 static __global__ void add_groups(uint32_t ld, uint64_t n_groups, double *sum)
 {

@@ -10,7 +10,7 @@
  *   weights      no_weights or weights_to, for weights of cells
  *   ROWS         whether the visitor may compute rows
  *   SIGNS        whether signs of entries of `own` count
- *   MARKS        enum walk_marks
+ *   MARKS        which bits are set for nonzeros before they are visited: enum walk_marks
  *   APART        whether one lane visits each nonzero, since a visit takes long; otherwise each
  *                lane of a group does
  *   judge(wanted, weight, x, model, counts, is_held, sum)  adds a nonzero of value x to sums

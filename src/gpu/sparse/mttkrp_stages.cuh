@@ -21,9 +21,9 @@ enum { WARPS = 4, CTAS = 5 };
 static_assert(TS_MTTKRP_LEAST_BLOCKS % WARPS == 0 && TS_PARTITION_BLOCKS / WARPS < 32,
               "a lane a block");
 
-/* 16 bytes of a row. Loads and conditional stores are written in assembly. Otherwise the compiler
- * makes each store a branch and moves each load behind the branch of the nonzero before. Then only
- * one load at a time is in flight instead of a batch. */
+/* 16 bytes of a row of a factor or of sums. Loads and conditional stores are written in assembly.
+ * Otherwise the compiler makes each store a branch and moves each load behind the branch of the
+ * nonzero before. Then only one load at a time is in flight instead of a batch. */
 template <class T> struct piece;
 template <> struct piece<float> {
     static constexpr int N = 4;

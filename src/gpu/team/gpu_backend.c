@@ -401,8 +401,8 @@ static void *gpu_model(void *be, uint32_t k)
     return &((struct ts_gpu_model *)be)->gpu->model[k];
 }
 
-/* Computes SCORES for one model after another, because all models share the array of the row
- * numbers of slices' partial sums. */
+/* Answers requests SCORES (sums of residuals) for one model after another, because all models share
+ * the array of the row numbers of slices' partial sums. */
 static int scores_in_turn(const struct ts_request *r, uint32_t n, uint32_t mode,
                           struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
 {

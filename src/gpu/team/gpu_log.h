@@ -82,19 +82,19 @@ int ts_gpu_log_room(struct ts_gpu_log *log);
  * and its stop. */
 int ts_gpu_log_look(struct ts_gpu_log *log);
 
-/* To be called before the copy of a shard is enqueued. The next mark must be that of the kernel
- * that waits for the copy, or of ts_gpu_log_came. Copies run one after another. waits: the stream
- * may have to wait before it copies. */
+/* Notes the copy of a shard, so that it is timed. To be called before the copy is enqueued. The
+ * next mark must be that of the kernel that waits for the copy, or of ts_gpu_log_came. Copies run
+ * one after another. waits: the stream may have to wait before it copies. */
 ts_gpu_error ts_gpu_log_copy(struct ts_gpu_log *log, ts_gpu_stream stream, int waits,
                              uint64_t shard, uint64_t bytes);
 
-/* To be called when a stream waits for the copy of ts_gpu_log_copy, but its kernel is enqueued
- * later, perhaps after other marks: gives the copy its own mark. Does nothing if there is no
- * unmarked copy. */
+/* Gives the copy that ts_gpu_log_copy has noted its own mark. To be called when a stream waits for
+ * the copy, but its kernel is enqueued later, perhaps after other marks. Does nothing if there is
+ * no copy without a mark. */
 ts_gpu_error ts_gpu_log_came(struct ts_gpu_log *log, ts_gpu_stream stream);
 
-/* Like ts_gpu_log_copy for a copy that was enqueued in pieces from since_ns on. To be called before
- * the mark that waits for the copy is started. */
+/* Notes, as ts_gpu_log_copy does, a copy that was enqueued in pieces from since_ns on. To be called
+ * before the mark that waits for the copy is started. */
 void ts_gpu_log_pieces(struct ts_gpu_log *log, uint64_t since_ns, uint64_t bytes);
 
 /* Records the event that ends the last copy. To be called after that copy was enqueued, if there

@@ -194,7 +194,7 @@ struct ts_gpu_replica {
     void *host;         /* page-locked, ts_gpu_host_bytes: copy of w, or of gram, inner and size */
     double *host_scale; /* after `host`: ld scales of columns */
     int scaling;        /* 1: the device may read host_scale until the member's event `scaled` */
-    /* the kernels after the product of each mode (gpu_finish.c) */
+    /* for each mode: a graph of the kernels that follow the product (gpu_finish.c) */
     struct ts_gpu_graph rest[TS_MAX_ORDER];
 };
 
