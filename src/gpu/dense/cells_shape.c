@@ -96,9 +96,9 @@ static void choose_steps(struct ts_cells_shape *s)
     s->n_parts = ts_cells_ceil_div(s->chunk_cols, s->part_cols);
 }
 
-/* Chooses the outer modes whose factor rows are multiplied into the table U. V takes the other
- * outer modes, and U and V together have fewest rows. Of two equal choices it takes the one with
- * fewer rows of V, which are read in turn. */
+/* Chooses the outer modes whose factor rows are multiplied into the table U. The table V takes the
+ * other outer modes, and U and V together have fewest rows. Of two equal choices it takes the one
+ * with fewer rows of V, which are read in turn. */
 static void choose_tables(struct ts_cells_shape *s)
 {
     const struct ts_dense *d = s->dense;

@@ -3,9 +3,9 @@
  * first rank exchanges it with other processes through the comm, and all ranks copy the spans that
  * they lack from it.
  *
- * A gather consists of rounds. In each round the buffer holds the next bytes of all parts, at most
- * a window of each, in the order of ranks, so that the pieces of a process are adjacent. No rank
- * leaves a round before all ranks have finished with the buffer. */
+ * A gather consists of rounds. In each round the buffer holds the next bytes of all parts (one
+ * rank's spans each), at most a window of each, in the order of ranks, so that the pieces of a
+ * process are adjacent. No rank leaves a round before all ranks have finished with the buffer. */
 #include <cuda_runtime.h>
 #include <pthread.h>
 #include <stdlib.h>

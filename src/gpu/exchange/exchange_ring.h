@@ -4,9 +4,9 @@
  * Rank r sends only to rank r + 1: first its own spans, then those of r - 1, r - 2, ... r + 2 in
  * the order in which it receives them. So the link r -> r + 1 carries all spans except those of r +
  * 1, as one sequence of bytes. In each round it carries at most `quantum` bytes, of those that had
- * arrived at r before the round. With equal parts this is the classic ring, one part per round.
- * When one rank has nearly all the data, its part travels in pieces: the next ranks send the first
- * pieces on while they receive the next ones.
+ * arrived at r before the round. With equally many bytes in all ranks' spans this is the classic
+ * ring, which sends one rank's spans per round. When one rank has nearly all the data, its spans
+ * travel in pieces: the next ranks send the first pieces on while they receive the next ones.
  *
  * Every rank goes through the same rounds of the same plan, so both ends of a link agree on the
  * bytes of each round.

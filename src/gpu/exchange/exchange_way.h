@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* exchange_way.h - an exchange and its ways (NCCL, COPY, HOST), for exchange*.c alone.
+/* exchange_way.h - an exchange of data between GPUs and its ways (NCCL, COPY, HOST), for
+ * exchange*.c alone.
  *
- *   owner    exchange.c makes and frees the struct; its `way` belongs to the way in use
+ *   owner    exchange.c makes and frees struct ts_exchange; its member `way` belongs to the way in
+ *            use
  *   threads  as exchange.h says; `aborted` is set once, by any thread
  */
 #ifndef TS_GPU_EXCHANGE_WAY_H

@@ -49,8 +49,8 @@ static __host__ __device__ inline gram_place place_of(int a, int b, int k, uint3
 template <int C, class COUNT = uint32_t> struct gram_sum {
     typedef gram_shape<C> shape;
     double tile[shape::tiles][2], pair[shape::pairs > 0 ? shape::pairs : 1][4];
-    /* the right side: in lane (g, t), sums over nonzeros t, t + 4, ...; the total is the sum over
-     * t */
+    /* the right side: in lane 4 g + t, t < 4, sums over nonzeros t, t + 4, ...; the total is the
+     * sum over t */
     double m[C];
     /* number of nonzeros, the same in all lanes; with weights, their sum over nonzeros t, t + 4,
      * ... */
@@ -72,8 +72,8 @@ template <int C, class COUNT = uint32_t> struct gram_sum {
         count = 0;
     }
 
-    /* Adds 8 nonzeros to the sums of the row: the products p at nonzero t in `near`, and at t + 4
-     * in `far`. */
+    /* Adds 8 nonzeros to the sums of the row: the products p at nonzero t = lane % 4 in `near`, and
+     * at t + 4 in `far`. */
     __device__ inline void add(const double (&near)[C], const double (&far)[C])
     {
 #pragma unroll
@@ -91,8 +91,8 @@ template <int C, class COUNT = uint32_t> struct gram_sum {
         }
     }
 
-    /* s[a][b][e] := entry (C g + a, C (2 t + e) + b) of the Gram matrix S, for a >= b, in lane (g,
-     * t). */
+    /* s[a][b][e] := entry (C g + a, C (2 t + e) + b) of the Gram matrix S, for a >= b, in lane 4 g
+     * + t, t < 4. */
     __device__ inline void tiles(double (&s)[C][C][2]) const
     {
 #pragma unroll

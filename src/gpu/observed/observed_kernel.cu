@@ -43,8 +43,8 @@ static __device__ inline const char *row_at(const char *from, uint32_t index, ui
     return from + at;
 }
 
-/* Factor rows of 8 nonzeros of a block, loaded ahead: lane (g, t) has its columns of nonzeros pos +
- * t and pos + 4 + t. */
+/* Factor rows of 8 nonzeros of a block, loaded ahead: lane 4 g + t, t < 4, has its columns of
+ * nonzeros pos + t and pos + 4 + t. */
 template <class T, int C, int NL, class WEIGHTS> struct rows_ahead {
     T y[NL][2][C], value[2];
     uint32_t place[2];

@@ -30,8 +30,9 @@ extern "C" {
 /* Returns the bytes of a place (struct long_memory). */
 uint64_t ts_observed_long_bytes(uint32_t ld);
 
-/* Like ts_observed_launch and ts_observed_fold. Only the first and last rows of shards have parts
- * (partial sums), which go to o->ends unless that is NULL. */
+/* Solve for long rows: those of the launch's shards, like ts_observed_launch, or those that shards
+ * share, like ts_observed_fold. Only the first and last rows of shards have parts (partial sums),
+ * which go to o->ends unless that is NULL. */
 ts_gpu_error ts_observed_long_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
                                      const struct ts_gpu_observed *o, ts_gpu_stream stream);
 ts_gpu_error ts_observed_long_fold(enum ts_precision precision, const struct ts_gpu_mttkrp *args,

@@ -22,7 +22,7 @@ template <class COUNT> struct wide_sum {
     /* s: tiles (0, b) and (1, b) as a pair for each tile b of the right panel, then (2, b) and (3,
      * b), as in gram_tiles.cuh */
     double s[8][4], m[4];
-    COUNT count; /* number of nonzeros t, t + 4, ..., or sum of their weights */
+    COUNT count; /* number of nonzeros t, t + 4, ... (t: lane % 4), or sum of their weights */
 
     __device__ inline void clear()
     {

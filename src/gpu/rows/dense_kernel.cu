@@ -52,8 +52,8 @@ static __device__ inline void store4(double *p, const quad<double> &x)
  * Each element of the result is summed in float64 over ascending groups of 16 k, always in the same
  * order inside a group. So it does not depend on the other rows of the call. */
 
-/* The loads below clamp their address instead of being conditional. With a branch for each load,
- * only one load at a time would be in flight. */
+/* The loads of rows and of w below clamp their address instead of being conditional. With a branch
+ * for each load, only one load at a time would be in flight. */
 
 static __device__ inline void load2(const double *p, double (&x)[2])
 {

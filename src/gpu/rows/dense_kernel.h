@@ -36,7 +36,7 @@ ts_gpu_error ts_dense_solve_rows(enum ts_precision precision, void *a, const uin
                                  uint64_t n, uint32_t ld, const double *w, double *row_inner,
                                  ts_gpu_stream stream);
 
-/* Like ts_dense_solve_rows, but the old rows are read from m, in float64. */
+/* Multiplies rows by w, like ts_dense_solve_rows, but reads the old rows from m, in float64. */
 ts_gpu_error ts_dense_solve_products(const double *m, float *a, const uint32_t *list, uint64_t n,
                                      uint32_t ld, const double *w, double *row_inner,
                                      ts_gpu_stream stream);
@@ -66,8 +66,8 @@ ts_gpu_error ts_dense_gram(enum ts_precision precision, const void *a, uint64_t 
 ts_gpu_error ts_dense_scale(enum ts_precision precision, void *a, uint64_t n_rows, uint32_t ld,
                             const double *s, ts_gpu_stream stream);
 
-/* Like ts_dense_scale, for rows of up to TS_DENSE_BY_VALUE columns, with s (rank values) in host
- * memory, which is read during the call. */
+/* Scales the columns of a, like ts_dense_scale, for rows of up to TS_DENSE_BY_VALUE columns, with s
+ * (rank values) in host memory, which is read during the call. */
 #define TS_DENSE_BY_VALUE 64
 ts_gpu_error ts_dense_scale_by(enum ts_precision precision, void *a, uint64_t n_rows, uint32_t ld,
                                const double *s, uint32_t rank, ts_gpu_stream stream);

@@ -136,8 +136,8 @@ template <class T> static __global__ void multiply_spans(const struct ts_gpu_row
 
 /* ------------------------------------------------------------------ sums of columns */
 
-/* part(p, c) := sum of column c over the rows of part p. Each of COLUMN_ROWS threads adds every
- * COLUMN_ROWS-th row. */
+/* part(p, c) := sum of the magnitudes in column c of b, over the p-th part of the rows. Each of
+ * COLUMN_ROWS threads adds every COLUMN_ROWS-th row. */
 template <class T>
 static __global__ void __launch_bounds__(32 * COLUMN_ROWS)
     sum_columns(const struct ts_gpu_rows r, double *part)

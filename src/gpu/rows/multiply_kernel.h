@@ -46,8 +46,9 @@ ts_gpu_error ts_multiply_shards(const struct ts_gpu_rows *r, const struct ts_gpu
  * entries negative whose phi is above 1. */
 ts_gpu_error ts_multiply_spans(const struct ts_gpu_rows *r, ts_gpu_stream stream);
 
-/* column (ld elements) := sums of |b|. Then a := |b| with columns divided by their sums; entries
- * near 0 whose b is negative are marked. scratch: TS_MULTIPLY_PARTS x ld elements. */
+/* column (ld elements) := the sums of the columns of |b|. Then a := |b| with columns divided by
+ * their sums; entries near 0 whose b is negative are marked. scratch: TS_MULTIPLY_PARTS x ld
+ * elements. */
 #define TS_MULTIPLY_PARTS 64u
 ts_gpu_error ts_multiply_end(const struct ts_gpu_rows *r, double *scratch, double *column,
                              ts_gpu_stream stream);

@@ -144,8 +144,8 @@ template <int Q> static __device__ inline void project_wide(const wide_rows<Q> &
     }
 }
 
-/* Sets v to the old rows times their column weights, then computes the thresholds of the rows, by
- * which they are projected on the simplex. */
+/* Sets the vectors v to the old rows times their column weights, then computes the thresholds of
+ * the rows, by which they are projected on the simplex. */
 template <int Q, class A>
 static __device__ inline void load_wide(const wide_rows<Q> &r, const A *a, const double *weight,
                                         uint32_t first, uint32_t n_rows)

@@ -106,7 +106,7 @@ static __device__ inline void fetch_columns(const ts_gpu_steps &s, uint32_t from
     __syncthreads();
 }
 
-/* Like rows_at_columns, for rows of more columns than PIECE.
+/* Computes the sums of rows_at_columns for rows of more columns than PIECE.
  *
  *   launch  grid (as for rows_at_columns, pieces of the gradient, or 1 with VALUES): each computes
  *           the models from all pieces */
@@ -190,8 +190,8 @@ static __device__ inline void place_cell(const ts_gpu_steps &s, uint64_t k, uint
             row[m][lane] = (uint32_t)ts_drawn_row(&s.cells, cell, m, &rest);
 }
 
-/* Like rows_at_columns, but at drawn cells, which are different for each row. The sum over part q
- * of a row's cells goes to part(i, q, :) or, if rows have one part, to gradient(i, :).
+/* Computes sums like rows_at_columns, but at drawn cells, which are different for each row. The sum
+ * over part q of a row's cells goes to part(i, q, :) or, if rows have one part, to gradient(i, :).
  *
  *   launch  a warp for each part of a row's cells, from row `first` on; a lane has every 32nd
  *           column */
@@ -298,7 +298,7 @@ static __device__ inline double cell_term(const ts_gpu_steps &s, const uint32_t 
     return p;
 }
 
-/* Like rows_at_cells, for rows of more columns than PIECE.
+/* Computes the sums of rows_at_cells for rows of more columns than PIECE.
  *
  *   launch  grid (as for rows_at_cells, pieces of the gradient, or 1 with VALUES): each computes
  *           the models from all columns */

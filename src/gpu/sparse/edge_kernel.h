@@ -45,8 +45,8 @@ uint64_t ts_edge_count(uint64_t n_shards);
 ts_gpu_error ts_edge_fold(enum ts_precision precision, uint64_t n_shards, void *edge,
                           uint32_t *edge_row, uint32_t ld, void *out, ts_gpu_stream stream);
 
-/* Like ts_edge_fold, but the edges (partial sums of rows) are float64 and the rows of `out`
- * float32. */
+/* Adds the edges of a mode's shards, like ts_edge_fold, but the edges (partial sums of rows) are
+ * float64 and the rows of `out` float32. */
 ts_gpu_error ts_edge_fold_to_float(uint64_t n_shards, double *edge, uint32_t *edge_row, uint32_t ld,
                                    float *out, ts_gpu_stream stream);
 

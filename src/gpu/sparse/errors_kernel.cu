@@ -45,8 +45,8 @@ ts_gpu_error ts_errors_launch(enum ts_precision precision, const struct ts_gpu_m
                               const struct ts_gpu_errors *what, ts_gpu_stream stream)
 {
     typedef errors_visitor<no_weights> plain;
-    /* for cells with weights: always launched with NL 0, which gives less code and the same order
-     * of additions */
+    /* for cells with weights: always launched with NL 0 (any number of levels), which gives less
+     * code and the same order of additions */
     typedef errors_visitor<weights_to> weighted;
     if (args->n_shares == 0)
         return cudaSuccess;

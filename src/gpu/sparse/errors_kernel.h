@@ -29,8 +29,8 @@ struct ts_gpu_errors {
     struct ts_hold_out hold_out;
     /* level of each mode in the mode copy (the nonzeros sorted for one mode) */
     uint8_t level[TS_MAX_ORDER];
-    /* TS_ERRORS_SUMS for each share (one thread block's nonzeros) of the mode, where x is a value
-     * and m the model's: sums of 1, x, x^2, x m, (x - m)^2 */
+    /* TS_ERRORS_SUMS sums for each share (one thread block's nonzeros) of the mode: of 1, x, x^2, x
+     * m and (x - m)^2, where x is a cell's value and m the model's */
     double *sums;
 };
 

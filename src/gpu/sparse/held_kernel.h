@@ -29,7 +29,8 @@ struct ts_gpu_held {
 ts_gpu_error ts_held_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
                             const struct ts_gpu_held *held, ts_gpu_stream stream);
 
-/* Like ts_mttkrp_launch_wide: factors are float, products and sums are double. */
+/* Launches the same MTTKRP as ts_held_launch, but products and sums are double. Factors are
+ * float. */
 ts_gpu_error ts_held_launch_wide(const struct ts_gpu_mttkrp *args, const struct ts_gpu_held *held,
                                  ts_gpu_stream stream);
 

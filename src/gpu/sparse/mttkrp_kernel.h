@@ -105,8 +105,8 @@ ts_gpu_error ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_m
  * of the time. */
 uint32_t ts_mttkrp_models(enum ts_precision precision, uint32_t ld);
 
-/* Like ts_mttkrp_launch for one model, with factors in float32. Products, sums and edges (partial
- * sums) are float64. */
+/* Launches the MTTKRP of one model, like ts_mttkrp_launch, with factors in float32. Products, sums
+ * and edges (partial sums) are float64. */
 ts_gpu_error ts_mttkrp_launch_wide(const struct ts_gpu_mttkrp *args, ts_gpu_stream stream);
 
 /* Returns the lowest compute capability with compiled code, times 100, such as 800. Newer devices

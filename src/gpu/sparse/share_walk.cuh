@@ -180,8 +180,8 @@ static inline cudaError_t launch_lanes(uint32_t ld, LAUNCH &&launch, WIDE &&wide
     }
 }
 
-/* Like launch_lanes, but if a warp cannot hold a row, its columns are divided among thread blocks
- * (the second dimension of grid_of), with 32 lanes a group. */
+/* Calls launch(LPR), like launch_lanes, but if a warp cannot hold a row, its columns are divided
+ * among thread blocks (the second dimension of grid_of), with 32 lanes a group. */
 template <class T, int LEAST, class LAUNCH>
 static inline cudaError_t launch_pieces(uint32_t ld, LAUNCH &&launch)
 {

@@ -28,8 +28,8 @@ template <bool HELD> struct judgement : lane_sums<TS_WEIGH_SUMS, HELD ? TS_WEIGH
     }
 };
 
-/* With HELD, nonzeros that are held out count as zeros in the products. Their errors are summed
- * separately. */
+/* The visitor (model_walk.cuh) of weighted products. With HELD, nonzeros that are held out count as
+ * zeros in the products. Their errors are summed separately. */
 template <bool HELD> struct weigh_visitor {
     typedef ts_gpu_weigh wanted;
     typedef judgement<HELD> sums;

@@ -182,8 +182,9 @@ struct ts_gpu_replica {
     /* partial sums of first and last rows of shards (edge_kernel.h): ts_edge_count(shards of the
      * largest mode) rows */
     void *shard_edge;
-    /* for each row of the largest mode, its part of `inner` or `size` (struct ts_row_sums); or, for
-     * units of 32 rows, the parts of `inner` of all units, then those of `size` */
+    /* parts of the sums `inner` and `size` over rows (struct ts_row_sums): for each row of the
+     * largest mode, its part of one of them; or, for units of 32 rows, those of `inner` of all
+     * units, then those of `size` */
     double *row_inner;
     double *parts; /* parts of a Gram matrix: ts_dense_scratch elements */
     double *sums;  /* TS_DENSE_SUM_SCRATCH elements, for ts_dense_sum */
@@ -242,8 +243,8 @@ struct ts_gpu_member {
 
 /* The board: data that members (GPUs) exchange during a pass. A chunk is a part of a member's
  * range. It is published after all its shards were taken and the kernels of the member's own shards
- * were enqueued. Usually the member takes all of them, but members that have no shards left may
- * take some. */
+ * were enqueued. Usually the member takes all shards of its chunks, but other members that have no
+ * shards left may take some. */
 enum ts_gpu_ready { TS_GPU_NOT_READY, TS_GPU_GETTING_READY, TS_GPU_READY };
 
 struct ts_gpu_board {
@@ -308,7 +309,8 @@ struct ts_gpu {
     uint32_t element;            /* bytes of an element of a factor */
     uint32_t n_models;
     struct ts_gpu_model *model;
-    uint64_t apart_rows; /* rows of the largest mode whose update may read the old rows; or 0 */
+    /* number of rows of the largest mode whose update may read old rows; or 0 */
+    uint64_t apart_rows;
     int multiplies;      /* 1: the run may have models of counts */
     int observes;        /* 1: the run may have models of observed cells */
     int holds_out;       /* 1: the run may have models that count held-out cells as zeros */

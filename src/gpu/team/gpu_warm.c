@@ -35,7 +35,8 @@ static int pack_one(const struct ts_gpu *g, struct ts_gpu_member *me, struct ts_
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, "copying to the GPU");
 }
 
-/* Launches the kernels for products in float64 that this tensor needs. */
+/* Launches the kernels for products that are summed in float64, as far as this tensor needs
+ * them. */
 static ts_gpu_error warm_wide(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                               struct ts_gpu_mttkrp *args)
 {
@@ -76,7 +77,8 @@ static ts_gpu_error warm_weigh(const struct ts_gpu_model *of, struct ts_gpu_memb
     return e;
 }
 
-/* Launches the kernels for held-out cells. */
+/* Launches the kernel for products that count held-out cells as zeros, and those for errors of a
+ * model. */
 static ts_gpu_error warm_held(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                               const struct ts_gpu_mttkrp *args)
 {
