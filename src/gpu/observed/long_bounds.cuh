@@ -74,9 +74,9 @@ static __device__ inline void descend_long(const long_memory &w, const ts_gpu_ob
 }
 
 /* The memory of pivoting, which overwrites P (the products of nonzeros). An entry of the row is
- * free if it is not fixed at a bound. left: m minus S times the fixed entries; fixed: a, with 0 for
- * free entries; entry: the numbers of the free entries, ascending. The matrix of the free entries
- * is factored in the upper triangle of S. */
+ * free if it is not fixed at a bound. left: the right side m minus the Gram matrix S times the
+ * fixed entries; fixed: the row, with 0 for free entries; entry: the numbers of the free entries,
+ * ascending. The matrix of the free entries is factored in the upper triangle of S. */
 struct pivot_memory {
     double *left, *fixed;
     uint32_t *entry;

@@ -146,7 +146,8 @@ static __device__ inline void descend_wide(const wide_memory &w, const ts_gpu_ob
     }
 }
 
-/* Returns bit i of a set of columns in which lane L holds columns L + 32 c as bits c. */
+/* Whether column i is in a set of columns. Bit c of lane L says whether column L + 32 c is in
+ * it. */
 static __device__ inline bool bit_of(uint32_t bits, uint32_t i)
 {
     return __shfl_sync(ALL_LANES, bits, i % 32) >> i / 32 & 1;

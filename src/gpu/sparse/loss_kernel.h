@@ -43,8 +43,8 @@ struct ts_gpu_loss {
 
 /* out(i, r) = sum over the nonzeros of row i of g(x, m) prod_l factor[l](i_l, r), where x is the
  * nonzero's value, m the model's, and g the derivative of the loss by m, minus that at value 0 if
- * zeros is set. With loss->sums, computes these sums of each share (one thread block's nonzeros)
- * instead. */
+ * zeros is set. With loss->sums, computes the TS_LOSS_SUMS sums of each share (one thread block's
+ * nonzeros) instead. */
 ts_gpu_error ts_loss_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
                             const struct ts_gpu_loss *loss, ts_gpu_stream stream);
 

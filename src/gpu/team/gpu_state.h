@@ -309,8 +309,7 @@ struct ts_gpu {
     uint32_t element;            /* bytes of an element of a factor */
     uint32_t n_models;
     struct ts_gpu_model *model;
-    /* number of rows of the largest mode whose update may read old rows; or 0 */
-    uint64_t apart_rows;
+    uint64_t apart_rows; /* rows of the largest mode whose update may read the old rows; or 0 */
     int multiplies;      /* 1: the run may have models of counts */
     int observes;        /* 1: the run may have models of observed cells */
     int holds_out;       /* 1: the run may have models that count held-out cells as zeros */

@@ -16,7 +16,7 @@
 #define LOOKS    20000
 #define SLEEP_NS 20000
 #define POLL_NS  1000000 /* time between polls for failures of other processes */
-/* NCCL is asked for failures once in so many checks, as that takes a lock */
+/* a wait asks NCCL for failures once in this many checks, as asking takes a lock */
 #define LOOKS_PER_CHECK 64
 
 void ts_gpu_team_pause(uint32_t *n)
