@@ -9,7 +9,7 @@
 enum {
     GROUP = TS_CELLS_GROUP,     /* threads of a thread block */
     TILE = TS_CELLS_ERROR_TILE, /* rows and columns of a tile of cells */
-    DEPTH = 16,                 /* columns of tables that are multiplied at a time */
+    DEPTH = 16,                 /* columns of K and B that are multiplied at a time */
     EACH = 4                    /* rows and columns of a tile for each thread */
 };
 
@@ -177,8 +177,9 @@ struct table_tile {
     double k[DEPTH][TILE + 1], b[DEPTH][TILE + 1];
 };
 
-/* model[a][c] := the model's value at row y + 16 a and column z + 16 c of a tile: the inner product
- * of the row of K and the row of B that belong there. All threads call. */
+/* model[a][c] := the model's value at row y + 16 a and column z + 16 c of a tile, for the thread
+ * (y, z) of 16 x 16: the inner product of the rows of K and B (products of factor rows) that belong
+ * there. All threads call. */
 static __device__ inline void model_tile(const ts_cells_errors &e, table_tile &s,
                                          const uint32_t *u_row, const uint32_t *v_row, uint64_t col,
                                          uint32_t cols, double (&model)[EACH][EACH])

@@ -373,10 +373,11 @@ int ts_exchange_gather(struct ts_exchange *x, uint32_t rank, void *const base[],
     return rc;
 }
 
-/* If each rank writes to all replicas (COPY), this replica is complete once the gathers of all
- * ranks are done, otherwise once the rank's own gather is. A rank that is ahead may have recorded
- * the event of its next gather already. Then the stream waits longer than necessary, but never for
- * itself, since an event covers only work that was enqueued before it. */
+/* Makes the stream wait until the rank's replica is complete. If each rank writes to all replicas
+ * (COPY), it is complete once the gathers of all ranks are done, otherwise once the rank's own
+ * gather is. A rank that is ahead may have recorded the event of its next gather already. Then the
+ * stream waits longer than necessary, but never for itself, since an event covers only work that
+ * was enqueued before it. */
 int ts_exchange_join(struct ts_exchange *x, uint32_t rank, ts_gpu_stream stream, struct ts_err *err)
 {
     ts_gpu_error e = cudaSuccess;

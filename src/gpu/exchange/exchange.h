@@ -53,7 +53,7 @@ enum ts_exchange_kind {
     TS_EXCHANGE_AUTO,
     TS_EXCHANGE_NCCL,
     TS_EXCHANGE_COPY,
-    /* for several processes AUTO takes it if one has no NCCL, or if two ranks share a GPU */
+    /* AUTO takes HOST for several processes if one has no NCCL, or if two ranks share a GPU */
     TS_EXCHANGE_HOST,
 };
 

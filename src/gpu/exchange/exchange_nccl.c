@@ -361,8 +361,8 @@ static int nccl_open(struct ts_exchange *x, struct ts_err *err)
 
 /* ---- gathers around the ring ---- */
 
-/* Fails with an error after ranks were connected. With several processes, another one may be the
- * cause. */
+/* Reports an error of NCCL that came after the ranks were connected. With several processes,
+ * another one may be the cause. */
 static int fail_later(struct ts_exchange *x, ncclComm_t comm, ncclResult_t r, struct ts_err *err)
 {
     x->suspect = x->comm != NULL;

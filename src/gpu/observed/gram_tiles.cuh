@@ -52,8 +52,8 @@ template <int C, class COUNT = uint32_t> struct gram_sum {
     /* the right side: in lane 4 g + t, t < 4, sums over nonzeros t, t + 4, ...; the total is the
      * sum over t */
     double m[C];
-    /* number of nonzeros, the same in all lanes; with weights, their sum over nonzeros t, t + 4,
-     * ... */
+    /* number of nonzeros, the same in all lanes; with weights, the sum of those of nonzeros t, t +
+     * 4, ... (t: lane % 4) */
     COUNT count;
 
     __device__ inline void clear()

@@ -69,9 +69,9 @@ static __device__ inline columns load_columns(const double *table, uint32_t ld)
     return c;
 }
 
-/* Makes the steps on the 8 columns of N tiles, one after another. g(c): the lane's pair of row c of
- * the matrix G in these columns. Adds squares of changes to moved, and squares of entries to
- * size. */
+/* Makes the steps of coordinate descent on the 8 columns of N tiles, one after another. g(c): the
+ * lane's pair of row c of the matrix G in these columns. Adds squares of changes to moved, and
+ * squares of entries to size. */
 template <bool SIMPLE, int N, class G>
 static __device__ inline void descend_tiles(double (&x)[N][2], double (&t)[N][2], const G &g,
                                             const columns &k, double &moved, double &size)

@@ -195,8 +195,8 @@ static __device__ inline void value_wide(const wide_rows<Q> &r, const struct ts_
     __syncthreads();
 }
 
-/* Sets v to a - u, where u is the dual variable for which the row a would be optimal. On entry x is
- * a, and v is (a G - m) / rho. */
+/* Sets the vectors v of rows to a - u, where u is the dual variable for which the row a would be
+ * optimal. On entry x is a, and v is (a G - m) / rho. */
 template <int Q> static __device__ inline void begin_wide(const wide_rows<Q> &r)
 {
     for (uint32_t row = threadIdx.x / 32; row < 8 * Q; row += WIDE_WARPS) {

@@ -171,8 +171,8 @@ value_narrow(uint32_t rank, const narrow_rows<B> &r, const double (&m)[B][NARROW
     }
 }
 
-/* Sets v to a - u, where u is the dual variable for which the row a would be optimal. h is the row
- * a G. */
+/* Sets the vectors v of rows to a - u, where u is the dual variable for which the row a would be
+ * optimal. h is the row a times the matrix G of the update. */
 template <int B>
 static __device__ inline void begin_narrow(uint32_t rank, double rho,
                                            const double (&m)[B][NARROW_TILES][2],
@@ -207,8 +207,8 @@ static __device__ inline void begin_narrow(uint32_t rank, double rho,
     }
 }
 
-/* Sets v to the old rows times their column weights, and computes the thresholds that project the
- * rows on the simplex. */
+/* Sets the vectors v of rows to the old rows times their column weights, and computes the
+ * thresholds that project the rows on the simplex. */
 template <class A, int B>
 static __device__ inline void load_narrow(const A *a, const double2 *weight, uint32_t first,
                                           uint32_t n_rows, uint32_t rank, uint32_t ld,

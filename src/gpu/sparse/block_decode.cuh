@@ -33,7 +33,7 @@
  * into different banks. */
 template <int LPR> struct spread {
     static constexpr uint32_t group = 8 * LPR, n_groups = 32 / LPR;
-    /* also enough words for the positions that `staged` gives */
+    /* also enough words for the places that struct staged gives */
     static constexpr uint32_t words = 256 + (n_groups > 2 ? 4 * n_groups : 8);
     static constexpr __device__ uint32_t at(uint32_t p) { return p + p / group * 4; }
 };
@@ -83,7 +83,7 @@ struct block_map {
     /* first of the bits that store positions of flags of level `lane`, in the block's side bits
      * (block_codec.h) */
     uint32_t flag_bit;
-    uint32_t bitmaps; /* bit l: level l has a bitmap */
+    uint32_t bitmaps; /* bit l: the flags of level l are a bitmap */
     uint32_t bitmap_word;
     uint32_t exceptions; /* bit s: stream s has exceptions */
 };

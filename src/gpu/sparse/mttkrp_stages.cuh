@@ -96,7 +96,7 @@ template <class T, class S> static __device__ inline piece<T> load_row(const cha
     }
 }
 
-/* Stores the columns of x: as T, or as float if `narrow` in a launch with T = double. */
+/* Stores the columns x of a row: as T, or as float if `narrow` in a launch with T = double. */
 template <class T, class S>
 static __device__ inline void store_row(const piece<T> &x, char *p, bool narrow)
 {
@@ -202,11 +202,11 @@ template <class T> struct run_rows {
     uint32_t step;
 };
 
-/* The shared memory of a thread block. Each warp has the values; the indices of each level; 16
- * bytes for each lane (first a stream_part, then the end of the row that its group began in); 8
- * words of flags; and the next block. Then each model and warp has two rows, for the first and last
- * row of its nonzeros. These rows are at least 32 words long, because unpacking may read that many
- * words past a block. */
+/* The shared memory of a thread block. Each warp has the values of a block; its indices of each
+ * level; 16 bytes for each lane (first a stream_part, then the end of the row that its group began
+ * in); 8 words of flags; and the next block. Then each model and warp has two rows, for the first
+ * and last row of its nonzeros. These rows are at least 32 words long, because unpacking may read
+ * that many words past a block. */
 template <class T, int LPR, int NL> struct shared_size {
     static constexpr uint32_t row_bytes = LPR * 16;
     static __host__ __device__ uint32_t warp_bytes(uint32_t n_levels)

@@ -79,9 +79,9 @@ static void add_span(struct ts_gpu_spans *s, const struct ts_gpu_span *span)
     s->at[s->n++] = *span;
 }
 
-/* Updates the upper bound of the time of the base event. To be called when the host sees that work
- * has ended, which did so `ns` after the base. The host cannot observe the base itself, as another
- * process may have used the GPU then. */
+/* Updates the upper bound of the time of the base event, which was recorded at the start of the
+ * pass. To be called when the host sees that work has ended, which did so `ns` after the base. The
+ * host cannot observe the base itself, as another process may have used the GPU then. */
 static void seen(struct ts_gpu_log *log, uint64_t ns)
 {
     const uint64_t base_ns = ts_clock_ns() - ns;

@@ -326,7 +326,7 @@ int ts_gpu_plan_shards(struct ts_gpu *g, uint64_t left, struct ts_err *err)
     } else {
         choose_slots(g, &left);
         g->n_places = left / g->place_bytes;
-        /* the other places (memory for one shard each) are free, for shards that move */
+        /* a part of the places (memory for one shard each) stays free, for shards that move */
         n_keep = g->n_places - (g->n_places + 31) / 32;
     }
     for (uint32_t i = 0; i < g->n_members; i++) {
