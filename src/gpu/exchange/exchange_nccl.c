@@ -30,8 +30,9 @@
 #define LEAST_VERSION NCCL_VERSION(2, 18, 0)
 #define OPEN_SECONDS  60
 
-/* Thread blocks of a gather; each occupies a multiprocessor while the gather runs. The gather is
- * hidden behind a kernel that wants all multiprocessors. NCCL_MAX_CTAS overrides this number. */
+/* Thread blocks of a gather; each occupies a multiprocessor while the gather runs. They are few,
+ * because a kernel that wants all multiprocessors runs at the same time. NCCL_MAX_CTAS overrides
+ * this number. */
 #define MAX_BLOCKS 8
 
 /* ---- loading the NCCL library ---- */

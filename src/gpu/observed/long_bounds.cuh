@@ -93,7 +93,7 @@ struct pivot_memory {
 };
 
 /* Copies tile (i, j) of the matrix of the n free entries (those not fixed at a bound) from the
- * lower triangle of S. Called by one warp. */
+ * lower triangle of the Gram matrix S. Called by one warp. */
 static __device__ inline void copy_free_tile(const long_memory &w, const pivot_memory &p,
                                              uint32_t n, uint32_t i, uint32_t j)
 {

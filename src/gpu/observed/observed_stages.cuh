@@ -17,7 +17,7 @@
 #include "gpu/sparse/mttkrp_stages.cuh"
 #include "gpu/observed/observed_kernel.h"
 
-/* lanes of a group: LPR in mttkrp_stages.cuh, which decodes blocks */
+/* lanes of a group (LPR) for the functions of mttkrp_stages.cuh that decode blocks */
 enum { LANES = 8 };
 
 /* Loads C neighbouring columns. In assembly, so that the compiler does not move loads behind

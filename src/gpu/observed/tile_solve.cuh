@@ -76,9 +76,10 @@ static __device__ inline void add_tiles(double (&d)[2], const double (&x)[2], co
     multiply_add(d, x[1], y[1]);
 }
 
-/* Solves S a = m: replaces the right side m, in r, by -a. In a lane (g, t) = (lane / 4, lane % 4)
- * with g = 0, r[c][e] belongs to column 2 t + e of tile c; r is 0 in other lanes. turned[c]: the
- * result for column g, in all lanes. least[c]: the limit for entry (g, g) of tile (c, c). */
+/* Solves S a = m, with the Gram matrix S in s: replaces the right side m, in r, by -a. In a lane
+ * (g, t) = (lane / 4, lane % 4) with g = 0, r[c][e] belongs to column 2 t + e of tile c; r is 0 in
+ * other lanes. turned[c]: the result for column g, in all lanes. least[c]: the limit for entry (g,
+ * g) of tile (c, c). */
 template <int C>
 static __device__ inline void solve_tiles(double (&s)[C][C][2], double (&r)[C][2],
                                           const double (&least)[C], double (&turned)[C],

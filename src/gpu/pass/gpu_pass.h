@@ -167,9 +167,9 @@ int ts_gpu_rows_receive(struct ts_gpu_pass *p, struct ts_err *err);
 /* Launches the products, or other requests, of all models for some shards on one stream. */
 ts_gpu_error ts_gpu_launch_products(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
                                     ts_gpu_stream stream);
-/* Launches the products of all models, and what follows them, for all due shards (copied, but not
- * computed yet), each on its stream. Models come one after another, so that most kernels at a time
- * read the same factors, which stay in the second-level cache. */
+/* Launches the products of all models, then the sums of ts_gpu_fold_shards, for all due shards
+ * (copied, but not computed yet), each on its stream. Models come one after another, so that most
+ * kernels at a time read the same factors, which stay in the second-level cache. */
 ts_gpu_error ts_gpu_launch_due(const struct ts_gpu_pass *p);
 /* Launches, after the products, the sums of rows that several thread blocks of a shard have in
  * common. */

@@ -29,9 +29,10 @@ uint64_t ts_dense_scratch(uint32_t ld);
  * Solves fail for longer rows. */
 uint32_t ts_dense_most(int device);
 
-/* Multiplies n rows of a by w (ld x ld), in place: rows 0 .. n - 1 or, if `list` is not NULL, the n
- * different rows in it. If row_inner is not NULL, row_inner[row] := dot product of the old and the
- * new row. The bits of a row do not depend on the other rows of the call. */
+/* Multiplies n rows of the factor a by w (ld x ld, the matrix of an update), in place: rows 0 .. n
+ * - 1 or, if `list` is not NULL, the n different rows in it. If row_inner is not NULL,
+ * row_inner[row] := dot product of the old and the new row. The bits of a row do not depend on the
+ * other rows of the call. */
 ts_gpu_error ts_dense_solve_rows(enum ts_precision precision, void *a, const uint32_t *list,
                                  uint64_t n, uint32_t ld, const double *w, double *row_inner,
                                  ts_gpu_stream stream);
@@ -47,9 +48,10 @@ ts_gpu_error ts_dense_solve_products(const double *m, float *a, const uint32_t *
 ts_gpu_error ts_dense_sum(const double *x, uint64_t n, double *scratch, double *sum,
                           ts_gpu_stream stream);
 
-/* gram (ld x ld float64) := a' a, computed in ts_dense_gram_parts parts. Each part is the sum over
- * the rows that belong to it, and takes ts_dense_part_elements elements of `scratch`, part after
- * part. ts_dense_gram_part computes n_parts of them; ts_dense_gram_finish adds all parts. */
+/* gram (ld x ld float64) := a' a of the factor a, computed in ts_dense_gram_parts parts. Each part
+ * is the sum over the rows that belong to it, and takes ts_dense_part_elements elements of
+ * `scratch`, part after part. ts_dense_gram_part computes n_parts of them; ts_dense_gram_finish
+ * adds all parts. */
 uint32_t ts_dense_gram_parts(uint32_t ld, uint64_t n_rows);
 uint64_t ts_dense_part_elements(uint32_t ld);
 ts_gpu_error ts_dense_gram_part(enum ts_precision precision, const void *a, uint64_t n_rows,

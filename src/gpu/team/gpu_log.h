@@ -122,9 +122,10 @@ ts_gpu_error ts_gpu_log_end(struct ts_gpu_log *log);
 
 void ts_gpu_spans_sort(struct ts_gpu_spans *s);
 
-/* Sorts copies and makes them run one after another. On entry, the start of each copy is the time
- * at which it was enqueued. After the call, a copy ends before the next one ends, even if its
- * kernel started later. It starts after its slot was free and the copy before it has ended. */
+/* Sorts the spans of copies, and changes their times so that copies run one after another. On
+ * entry, the start of each copy is the time at which it was enqueued. After the call, a copy ends
+ * before the next one ends, even if its kernel started later. It starts after its slot was free and
+ * the copy before it has ended. */
 void ts_gpu_spans_line_up(struct ts_gpu_spans *s);
 
 /* Cuts off the part of each copy before from_ns. To be called after ts_gpu_log_end. */
