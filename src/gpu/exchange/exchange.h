@@ -95,7 +95,8 @@ int ts_exchange_new_among(const struct ts_exchange_conf *conf, struct ts_exchang
 
 void ts_exchange_free(struct ts_exchange *x); /* x may be NULL; no gather may be running */
 
-enum ts_exchange_kind ts_exchange_used(const struct ts_exchange *x); /* never AUTO */
+/* Returns the way that the exchange uses, never AUTO. */
+enum ts_exchange_kind ts_exchange_used(const struct ts_exchange *x);
 
 /* Returns a message that says why AUTO took COPY or HOST instead of NCCL, or NULL. */
 const char *ts_exchange_note(const struct ts_exchange *x);

@@ -40,7 +40,7 @@ struct ts_exchange_way {
     void (*close)(struct ts_exchange *x); /* also called when open failed; may be NULL */
     int (*gather)(struct ts_exchange *x, uint32_t rank, void *const base[],
                   const struct ts_exchange_part part[], ts_gpu_stream stream, struct ts_err *err);
-    int (*check)(struct ts_exchange *x, uint32_t rank, struct ts_err *err); /* NULL: none */
+    int (*check)(struct ts_exchange *x, uint32_t rank, struct ts_err *err); /* may be NULL */
     void (*abort)(struct ts_exchange *x); /* called after x->aborted was set; NULL: nothing to do */
 };
 

@@ -50,7 +50,7 @@ static __device__ inline void add_wide(const ts_gpu_mttkrp &p, const warp_memory
 #pragma unroll 1
     for (; pos < end; pos += 8) {
         uint32_t place[2], byte[2][2];
-        T x[2][2][4]; /* panel, nonzero, column */
+        T x[2][2][4]; /* indices: panel, nonzero, column */
         double d[2][2][4];
         bool on[2];
 #pragma unroll

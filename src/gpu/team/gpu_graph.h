@@ -25,7 +25,7 @@ struct ts_gpu_graph_key {
 };
 
 struct ts_gpu_graph {
-    ts_gpu_exec exec; /* NULL: empty */
+    ts_gpu_exec exec; /* the recorded kernels; NULL: there are none */
     struct ts_gpu_graph_key key;
 };
 

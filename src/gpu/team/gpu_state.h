@@ -332,14 +332,14 @@ struct ts_gpu {
     struct ts_gpu_card *card; /* description of each GPU; NULL: this process alone */
     /* comm->n + 1 numbers: process p has the members (GPUs) first_of[p] .. first_of[p + 1] - 1 */
     uint32_t *first_of;
-    struct ts_comm *comm; /* NULL: this process alone */
+    struct ts_comm *comm; /* messages between processes; NULL: this process alone */
     /* 1: only a plan, in which members (GPUs) of other processes do not exist and nothing is
      * computed */
     int is_plan;
     int ended;      /* 1: processes have agreed on a failure and make no more collective calls */
     char link[200]; /* how rows are sent, for output; "": there is one member (GPU) */
     struct ts_gpu_team team;
-    struct ts_exchange *exchange; /* NULL: one member (GPU) */
+    struct ts_exchange *exchange; /* exchange between members; NULL: there is one (GPU) */
     struct ts_gpu_board board;
 
     uint64_t slot_bytes;
