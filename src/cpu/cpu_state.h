@@ -39,15 +39,16 @@ struct ts_cpu_shared {
     struct ts_pass *pass;             /* passes over shards; NULL: the tensor is dense */
     struct ts_dense_product *dense;   /* products of a dense tensor; NULL: the tensor has shards */
     struct ts_dense_rows *dense_rows; /* solver for unknown cells; NULL: not used yet */
-    struct ts_hold_out hold_out;      /* the cells that products of a dense tensor hold out */
+    /* held-out cells, which count as 0 in products of a dense tensor */
+    struct ts_hold_out hold_out;
     struct ts_fmat factor[TS_MAX_ORDER];
     /* the part of the last mode's product that rounding to float32 loses; no data: it is not
      * kept */
     struct ts_fmat rest;
     /* products of the modes whose bits are set in `own`; no data: there are none */
     struct ts_fmat apart;
-    struct ts_rounds *rounds; /* multiplicative updates; NULL: not used yet */
-    struct ts_steps *steps;   /* gradient steps; NULL: not used yet */
+    struct ts_rounds *rounds; /* makes multiplicative updates; NULL: not used yet */
+    struct ts_steps *steps;   /* makes gradient steps; NULL: not used yet */
     uint32_t own, n_models;
     struct ts_cpu *model;
     uint32_t n_apart; /* in the first of several models that are apart: number of these models */
@@ -55,7 +56,7 @@ struct ts_cpu_shared {
     struct ts_cpu_shared **others;
     /* how several ranks (processes) divide the work; NULL: this process alone */
     struct ts_share *share;
-    struct ts_comm *comm;  /* the comm that owns the memory of shared factors; or NULL */
+    struct ts_comm *comm;  /* messages between ranks; owns the memory of shared factors; or NULL */
     uint32_t capabilities; /* capabilities that the run needs: bits of enum ts_capability */
     /* 1: this rank has put rows into shared factors, which other ranks may not see yet */
     int put;
@@ -137,7 +138,8 @@ int ts_cpu_tell_ranks(void *be, uint32_t mode, struct ts_backend_times *times, i
 int ts_cpu_given_up(void *be);
 int ts_cpu_collect(void *be, uint32_t modes, int rc, struct ts_err *err);
 const char *ts_cpu_link(const void *be);
-/* `deal` of struct ts_backend. Leaves out shards if other ranks compute all of their partitions. */
+/* Sets which shards the feed lends to this rank (`deal` of struct ts_backend). Shards whose
+ * partitions are all computed by other ranks are left out. */
 void ts_cpu_deal(void *be, struct ts_feed_deal *ret);
 /* Waits until all ranks have finished their work with a factor that they share. To be called before
  * it changes, and after all ranks have read it. */
@@ -150,7 +152,7 @@ int ts_cpu_deal_rows(struct ts_cpu *c, uint32_t mode, struct ts_fmat *rows, int 
                      struct ts_backend_times *times, struct ts_err *err);
 struct ts_exchanged ts_cpu_exchanged(void *be);
 /* Sets times->row_bytes to the bytes of rows that were sent in a call with passes and updates.
- * Returns the time that this took. */
+ * Returns the time that sending took. */
 uint64_t ts_cpu_tell_rows(void *be, struct ts_backend_times *times);
 /* Records that rows of the mode were sent to all ranks, or to some of them only. */
 void ts_cpu_note_lacks(struct ts_cpu_shared *s, uint32_t mode,

@@ -30,7 +30,7 @@ struct cells {
     const struct ts_weighted *what;
     const struct ts_gemm *gemm;
     uint32_t rank, threads;
-    uint32_t level; /* modes from this one on, in the order of the layout, number the columns */
+    uint32_t level; /* indices of the modes from this level on form the column of a cell */
     uint64_t cols;  /* number of cells of a row */
     uint32_t panel; /* columns of a panel */
     double *memory; /* memory of all arrays below */
@@ -44,8 +44,8 @@ struct cells {
     atomic_int failed;   /* 1: the caller's `take` has failed for a partition */
 };
 
-/* Returns the first of the modes, in the order of the layout, that number the columns. *cols:
- * number of columns. */
+/* Returns the level of the layout from which on the modes' indices form the column of a cell, with
+ * the array as a matrix. *cols: number of columns. */
 static uint32_t level_of(const struct ts_dense *d, uint64_t *cols)
 {
     uint32_t l = d->array.order - 1;
@@ -82,8 +82,8 @@ static void take_factors(struct cells *s, const struct ts_fmat *factor)
         ts_fmat_get(&factor[m], 0, factor[m].n_rows, s->table[m], s->threads);
 }
 
-/* ret := the elementwise product of the factor rows at row q of levels first .. end - 1 of the
- * layout. */
+/* ret := the elementwise product of the factor rows of the modes at levels first .. end - 1 of the
+ * layout. q is the number of a combination of their indices. */
 static void put_row(const struct cells *s, uint32_t first, uint32_t end, uint64_t q, double *ret)
 {
     const struct ts_dense *d = s->dense;

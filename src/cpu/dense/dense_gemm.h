@@ -9,8 +9,8 @@
  * rows of a panel's columns.
  *
  * Data that later products need is prefetched into the second-level cache meanwhile. With each p of
- * a block of TS_GEMM_BLOCK, the line at ahead->at + block * hop + p * step is fetched, and the line
- * `beside` bytes after it.
+ * a block of TS_GEMM_BLOCK, the cache line at ahead->at + block * hop + p * step is fetched, and
+ * the one `beside` bytes after it.
  *
  *   owner    the caller; `ahead` may be any address, also outside of the caller's memory
  *   units    strides in numbers; hop, step and beside in bytes

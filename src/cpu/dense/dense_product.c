@@ -20,8 +20,8 @@ static int always_wide(const struct ts_dense_product_conf *conf)
     return conf->precision == TS_FLOAT64 || !ts_cell_is_narrow(conf->tensor->dense->array.type);
 }
 
-/* Chooses the kernels. If vectors of AVX2 hold a row, vectors of AVX-512 would be half empty. Both
- * give the same bits. */
+/* Chooses the kernels of tile products. If a vector of AVX2 holds a row, it chooses AVX2, because
+ * vectors of AVX-512 would be half empty. Both give the same bits. */
 static const struct ts_gemm *gemm_of(const struct ts_dense_product_conf *conf, int wide)
 {
     const struct ts_gemm *half = ts_gemm_of(TS_ISA_AVX2, wide);

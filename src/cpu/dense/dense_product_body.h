@@ -3,8 +3,8 @@
  * included with REAL, NAME(x) and GET_CELLS. B, K, W and Y are those of dense_product.h. Rows of Y,
  * and B and K in panels of columns, are of type REAL. W is float64. */
 
-/* Computes the products of factor rows for rows first .. end - 1 of a grid of modes, and stores
- * them in panels of `n` rows, from row `place` on. */
+/* Computes the products of factor rows for rows first .. end - 1 of a grid (all combinations of
+ * indices of some modes). Stores them in panels of `n` rows, from row `place` of each panel on. */
 static void NAME(put_rows)(const struct ts_dense_product *p, const struct ts_dense_grid *g,
                            uint64_t first, uint64_t end, void *panels, uint64_t n, uint64_t place,
                            double *row)
@@ -24,8 +24,8 @@ static void NAME(put_rows)(const struct ts_dense_product *p, const struct ts_den
     }
 }
 
-/* Computes products of factor rows like NAME(put_rows), for grids of one mode or two and a single
- * panel. */
+/* Computes products of factor rows like NAME(put_rows), for grids (combinations of indices) of one
+ * mode or two, and a single panel. */
 PART void NAME(put_pairs)(const struct ts_dense_product *p, const struct ts_dense_grid *g,
                           uint64_t first, uint64_t end, REAL *to, uint32_t rank)
 {
@@ -195,7 +195,7 @@ static void NAME(across)(const struct ts_dense_product *p, const struct ts_slab_
 }
 
 /* acc(:) := the sum over n rows x(q, :) of x(q, :) times row `at` + q of the grid `behind`, which
- * is a product of factor rows. */
+ * is the product of the factor rows for one combination of indices. */
 PART void NAME(sum_rows)(const struct ts_dense_product *p, const struct ts_dense_grid *behind,
                          const REAL *x, uint64_t at, uint64_t n, uint32_t col, double *acc,
                          double *other, uint32_t cols)
@@ -220,8 +220,10 @@ PART void NAME(sum_rows)(const struct ts_dense_product *p, const struct ts_dense
     }
 }
 
-/* Sums a task of an MTTKRP: sum(i, :) += z(q, :) times the factor rows of the grid's other modes,
- * for rows first .. end - 1 of z, which is Y or W. Row q is at z + (q - base) * width. */
+/* Adds rows first .. end - 1 of z to a part of an MTTKRP. z is Y (cells times inner factors) or W
+ * (cells times outer factors); row q is at z + (q - base) * width. Each row of z has an index in
+ * several modes, one of which is the mode of the MTTKRP. The row is multiplied by the factor rows
+ * of the other ones. */
 PART void NAME(gather_cols)(const struct ts_dense_product *p, const struct ts_dense_target *t,
                             const void *rows, uint64_t base, uint64_t first, uint64_t end,
                             const struct gather_task *w, struct scratch *s, uint32_t n)

@@ -41,8 +41,9 @@ uint64_t ts_dense_rows_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_p
                              uint32_t threads);
 
 /* Computes the rows of factor[mode] from the product of the tensor (n_rows x rank) and from the
- * elementwise product of the Gram matrices of the other factors. *size is as in struct ts_row_sums,
- * and may be NULL. The other factors must be those that the product was computed from. */
+ * elementwise product of the Gram matrices of the other factors. *size := the sum of a' a over the
+ * rows a, as struct ts_row_sums says; NULL: not wanted. The other factors must be those that the
+ * product was computed from. */
 int ts_dense_rows_run(struct ts_dense_rows *d, uint32_t mode, struct ts_fmat *factor,
                       const double *product, const double *gram, const struct ts_row_update *update,
                       double *size, struct ts_feed *feed, struct ts_err *err);

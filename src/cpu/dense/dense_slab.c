@@ -73,8 +73,8 @@ static int takes_all(const struct ts_dense_product *p)
 /* ---- products of factor rows ---- */
 
 /* A position in a grid (all combinations of indices of some modes): for each mode, the address of
- * its factor row and the number of rows that follow. A grid without modes has a row product of
- * ones. */
+ * its factor row, and the number of later rows of this factor. A grid without modes has a row
+ * product of ones. */
 struct grid_walk {
     uint32_t n, col;
     const double *row[TS_DENSE_MAX_ORDER];
@@ -248,8 +248,8 @@ static struct ts_gemm_ahead next_wanted(struct wanted *w, const struct ts_dense_
     return a;
 }
 
-/* The lines that the products of a strip of columns prefetch one after another: one or two cache
- * lines of each of the rows that follow. */
+/* The cache lines that the products of a strip of columns prefetch one after another: one or two
+ * cache lines of each of the rows that follow. */
 struct strip_wanted {
     uintptr_t at;
     size_t row_bytes, beside;
@@ -291,7 +291,7 @@ static int rows_spread(const struct ts_dense_product *p, const struct ts_slab_vi
     return row_bytes(p, v) % 1024 != 0;
 }
 
-/* Functions that exist in float32 and in float64. */
+/* The functions of dense_product_body.h, which are compiled for float32 and for float64. */
 struct slab_ops {
     void (*put_products)(const struct ts_dense_product *p, const struct ts_dense_grid *g,
                          uint64_t first, uint64_t end, void *panels, uint64_t n, uint64_t place,
@@ -373,7 +373,8 @@ static struct cut cut_of(const struct ts_dense_product *p, uint64_t n, uint64_t 
     return c;
 }
 
-/* Tasks after the last one are those of the next slab, which is taken to have the same size. */
+/* Returns the row or column with which a task begins. Tasks after the last one are in the next
+ * slab, which is taken to have the same size. */
 static uint64_t cut_at(const struct cut *c, uint64_t task)
 {
     const uint64_t at = task % c->tasks * c->tiles / c->tasks * c->tile;

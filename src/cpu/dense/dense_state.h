@@ -22,7 +22,8 @@ struct ts_dense_grid {
     uint32_t n, mode[TS_DENSE_MAX_ORDER];
 };
 
-/* The target of an MTTKRP: a mode of a grid, and the modes of the grid before and after it. */
+/* The mode whose MTTKRP is computed. It is one mode of a grid (all combinations of indices of some
+ * modes); `before` and `behind` are the modes of the grid before and after it. */
 struct ts_dense_target {
     struct ts_dense_grid before, behind;
     uint64_t dim, after; /* size of the mode; product of the sizes of the modes after it */
@@ -66,7 +67,7 @@ struct ts_dense_product {
 };
 
 /* ---- defined in dense_slab.c */
-/* Scratch bytes of a thread for rows of `width` columns. */
+/* Returns the bytes of scratch memory of a thread, for factor rows of `width` columns. */
 uint64_t ts_dense_slab_scratch(uint32_t width);
 /* Computes B, the products of the inner modes' factor rows. */
 void ts_dense_make_b(struct ts_dense_product *p);

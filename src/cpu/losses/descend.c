@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Adds to the gradient the part of the unlisted cells, from column sums of the factors and sampled
- * columns of the Khatri-Rao product. Then makes the steps of rows. */
+/* Adds to the gradient of a loss its part at value 0 for all cells, from column sums of the factors
+ * and sampled columns of the Khatri-Rao product. Then makes the steps of rows. */
 #include "cpu/losses/descend.h"
 
 #include <assert.h>
@@ -185,8 +185,8 @@ static double draw(const struct ts_descent *descent, uint32_t mode, uint32_t num
     return ts_draw_unit(descent->seed, descent->draw, mode, number, k, descent->n_drawn);
 }
 
-/* Returns the first of n cumulative sums, `step` apart, that is above x. So a group whose sum is 0
- * is never chosen. */
+/* Returns the number of the first of n cumulative sums, `step` apart, that is above x. So a group
+ * whose sum is 0 is never chosen. */
 static uint64_t find(const double *sum, uint64_t n, uint64_t step, double x)
 {
     uint64_t low = 0, high = n - 1;

@@ -2,8 +2,9 @@
 /* descend.h - makes one gradient step of the rows of a mode, for any loss.
  *
  * The caller has computed the part of the gradient that comes from the nonzeros. The functions here
- * add the part of the unlisted cells, from column sums and from sampled columns or cells. Then they
- * make Adam's step, or return the gradient (stream/row_update.h, struct ts_descent).
+ * add the gradient that all cells would have with value 0, from column sums of the factors and from
+ * sampled columns or cells. Then they make Adam's step, or return the gradient
+ * (stream/row_update.h, struct ts_descent).
  *
  *   owner    the object owns its memory, the caller the matrices and moments
  *   threads  one thread calls; inside, OpenMP threads
@@ -31,7 +32,8 @@ int ts_steps_make(struct ts_steps *s, struct ts_share *share, const uint64_t *ha
                   struct ts_fmat *factor, const struct ts_fmat *apart,
                   const struct ts_descent *descent, struct ts_err *err);
 
-/* Estimates the sum of the loss at value 0 over all cells, from sampled columns of `mode`. */
+/* Estimates the sum of the loss at value 0 over all cells, from sampled columns of the unfolding of
+ * `mode`. */
 int ts_steps_zeros(struct ts_steps *s, struct ts_share *share, uint32_t mode,
                    const struct ts_fmat *factor, const struct ts_descent *descent, double *ret,
                    struct ts_err *err);

@@ -29,7 +29,7 @@ static double *span_at(const struct ts_rounds *r, uint64_t shard, int last)
 }
 
 /* Ends a round of a row whose parts (sums over single partitions) in the shard were added:
- * multiplies it, or keeps the sum if the row continues in other shards. */
+ * multiplies the row by its sum, or keeps the sum if the row continues in other shards. */
 static void end_row(struct ts_rounds_run *u, uint32_t row, uint32_t round, const double *sum)
 {
     const struct ts_rounds *r = u->r;
@@ -79,7 +79,7 @@ static void fold(struct ts_rounds_run *u, uint32_t round, double *sum)
 }
 
 /* Adds the parts (sums over single shards) of rows that continue in other shards, after all shards
- * were visited, and multiplies them. Returns the number of these rows. */
+ * were visited, and updates these rows. Returns the number of these rows. */
 static uint64_t fold_spans(struct ts_rounds_run *u, double *sum)
 {
     const struct ts_rounds *r = u->r;

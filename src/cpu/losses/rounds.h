@@ -95,10 +95,11 @@ struct ts_rounds_scratch {
 };
 
 struct ts_rounds_ops {
-    /* Computes n_rows rows of `flat` from `row` on; own: these rows of B or the factor. Sets phi to
-     * their weighted sums of p (one stride each, aligned to 64 bytes). If phi is NULL, adds to
-     * judged and inner instead. Several rows together have at most TS_ROUNDS_CHUNK nonzeros. p (the
-     * products of the other factors' rows) can be kept for at most `most` nonzeros. */
+    /* Computes n_rows rows of `flat` from `row` on; own: these rows of B (the factor times its
+     * weights) or of the factor. Sets phi to their weighted sums of p (one stride each, aligned to
+     * 64 bytes). If phi is NULL, adds to judged and inner instead. Several rows together have at
+     * most TS_ROUNDS_CHUNK nonzeros. p (the products of the other factors' rows) can be kept for at
+     * most `most` nonzeros. */
     void (*rows)(const struct ts_rounds_job *job, const struct ts_flat *flat, uint32_t row,
                  uint32_t n_rows, const void *own, enum ts_rounds_p of_p,
                  struct ts_rounds_scratch *scratch, double *phi);

@@ -59,7 +59,7 @@ struct ts_rounds {
     /* 2 x stride for each shard: sums of its first and last row, if they continue in another
      * shard */
     double *span;
-    double *judged; /* TS_ROUNDS_JUDGED sums for each partition of a mode */
+    double *judged; /* TS_ROUNDS_JUDGED sums of losses for each partition of a mode */
     double *column; /* `rank` column sums for each group of rows */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* zero_cells.h - computes, row by row, sums over the sampled cells that represent all cells of a
- * tensor (stream/draws.h).
+/* zero_cells.h - sums a loss or its gradient at value 0, row by row, over the sampled cells that
+ * represent all cells of a tensor (stream/draws.h).
  *
  *   owner    plain values; tensor, factors and `descent` are lent
  *   threads  any, each with scratch of its own

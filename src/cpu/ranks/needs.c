@@ -59,15 +59,16 @@ struct ts_needs {
     struct ts_unpack_conf values;
     struct lists mode[TS_MAX_ORDER];
     struct count *count; /* figures of each of the n ranks */
-    uint64_t *each;      /* n + 1 numbers 0, 1, 2, ...: each rank has one element of `count` */
+    /* n + 1 numbers 0, 1, 2, ...: ranges of one element of `count` for each rank */
+    uint64_t *each;
 
     /* buffers for packed rows, allocated when the first mode needs them */
     void *memory;
     uint64_t memory_bytes, most; /* most: number of packed rows for one rank at a time */
     char *sent, *got;
     uint32_t *row; /* numbers of the rows that are packed or unpacked, one rank after another */
-    /* n + 1 numbers each: where each rank's bytes begin, sent and received; at, in: position in
-     * each rank's list */
+    /* n + 1 numbers each: where the bytes sent to and received from each rank begin; at, in:
+     * positions in the lists of rows that are sent to and received from each rank */
     uint64_t *send_first, *got_first, *at, *in;
 };
 

@@ -18,8 +18,8 @@
 /* Computes cut[0] .. cut[n]: rank r gets partitions cut[r] .. cut[r + 1] - 1. */
 void ts_share_cut(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n, uint64_t *cut);
 
-/* Returns the row, as a fraction, at which a partition is expected to begin. It is estimated from
- * the shards alone. */
+/* Returns the row number, with a fraction, at which a partition is expected to begin. It is
+ * estimated from the shards alone. */
 double ts_share_row_at(const struct ts_mode *mode, uint64_t partition);
 
 /* ts_share_range_of sets begin and end: one rank has the partitions begin .. end - 1.
@@ -51,8 +51,8 @@ struct ts_share_row {
 uint32_t ts_share_cut_rows(const struct ts_kernel_edge *edge, uint64_t n_partitions,
                            const uint64_t *cut, uint32_t n, struct ts_share_row *ret);
 
-/* Rank r adds up (folds) parts begin .. end - 1, numbered as in ts_share_ends. There are none if
- * begin >= end. */
+/* Rank r adds up (folds) parts begin .. end - 1. Part i belongs to partition i / 2, and to its last
+ * row if i is odd. There are none if begin >= end. */
 void ts_share_fold_ends(const struct ts_share_row *row, uint32_t n_rows, const uint64_t *cut,
                         uint32_t r, uint64_t *begin, uint64_t *end);
 
@@ -65,7 +65,8 @@ void ts_share_round(const struct ts_disk_shard *shard, uint64_t n_shards, uint32
 void ts_share_fold(const struct ts_share_row *row, uint32_t n_rows, const uint64_t *cut, uint32_t r,
                    uint64_t *begin, uint64_t *end);
 
-/* Returns the number of the first part of a row, counted as in ts_share_ends. */
+/* Returns the number of the first part of a row. Part i belongs to partition i / 2, and to its last
+ * row if i is odd. */
 static inline uint64_t ts_share_first_end(const struct ts_share_row *row)
 {
     return row->from == row->to ? 2 * row->first : 2 * row->first - 1;

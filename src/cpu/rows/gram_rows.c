@@ -119,7 +119,8 @@ static void keep(struct ts_gram_thread *t, uint32_t row, double count, const dou
     t->size += (g->update->by_count ? count : 1) * square;
 }
 
-/* Solves for a row from its sums. whole: see ts_gram_rows_solve. */
+/* Solves for a row from its sums. whole: the matrix from which its Gram matrix was subtracted, or
+ * NULL. */
 static void solve_of(struct ts_gram_thread *t, uint32_t row, const double *whole)
 {
     struct ts_gram_rows *g = t->all;
@@ -366,8 +367,8 @@ void ts_gram_rows_take(struct ts_gram_rows *g, uint32_t thread, const struct ts_
 
 /* ---- rows with partial sums in several partitions ---- */
 
-/* Adds part i (the sums of a row over one partition) of the parts of n partitions (numbered as in
- * cpu/ranks/share.h), and solves for the row if this is its last part. */
+/* Adds part i (the sums of a row over one partition) of the parts of n partitions, and solves for
+ * the row if this is its last part. */
 static void fold_part(struct ts_gram_rows *g, uint64_t i, uint64_t n)
 {
     struct ts_gram_thread *t = &g->thread[0];

@@ -44,13 +44,13 @@ void ts_gram_rows_take(struct ts_gram_rows *g, uint32_t thread, const struct ts_
 
 /* Solves for a row from sums of the caller: the upper triangle of the Gram matrix S by rows, the
  * right side m, and the count. whole: the rank x rank matrix from which S was subtracted, so that
- * entries that are small beside its diagonal are rounding errors. NULL: S is a sum. Returns the
- * row's contribution to the size (struct ts_row_sums). */
+ * entries that are small beside its diagonal are rounding errors. NULL: S is a sum. Returns what
+ * the row adds to `size` of struct ts_row_sums, the sum of squares of rows. */
 double ts_gram_rows_solve(struct ts_gram_rows *g, uint32_t thread, uint32_t row,
                           const double *packed, const double *whole, uint32_t rank);
 
-/* To be called when all n partitions are done. Solves the rows that partitions share. *size is as
- * in struct ts_row_sums. */
+/* To be called when all n partitions are done. Solves the rows that have parts in several
+ * partitions. *size := the sum of a' a over all rows a, as struct ts_row_sums says. */
 void ts_gram_rows_end(struct ts_gram_rows *g, uint64_t n, double *size);
 
 /* Like ts_gram_rows_end, with several ranks. rc: 0 if this rank has done its partitions of the

@@ -41,7 +41,8 @@ struct ts_gram_thread {
         double count;
     } wait[TS_ROWBLOCK_SYSTEMS];
     double *sums;    /* sums of the first waiting row */
-    uint32_t turned; /* size of diagonal blocks in rotated order: see struct ts_gram_ops */
+    /* size of the diagonal blocks of S that are in rotated order (struct ts_gram_ops); 0: none */
+    uint32_t turned;
     struct ts_rowsystems systems;
     uint64_t hash[TS_BLOCK_NNZ];
     uint16_t kept[TS_BLOCK_NNZ]; /* positions of a block that are not held out */
@@ -54,7 +55,8 @@ struct ts_gram_rows {
     uint32_t together; /* number of rows that are solved together; 1: each row alone */
     enum ts_precision precision;
     uint32_t order, rank, stride, threads;
-    /* number of float64 for a part, the sums of a row in a partition: S packed, m, the count */
+    /* number of float64 for a part, the sums of a row in a partition: the packed Gram matrix S, the
+     * right side m, and the count */
     uint64_t part;
     struct ts_gram_thread *thread;
     double *parts; /* for each partition: the parts (partial sums) of its first and last row */

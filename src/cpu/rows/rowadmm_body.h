@@ -7,9 +7,10 @@
  * once. Lanes without a row are computed and not used.
  *
  * A panel has as many rows as a tile has columns. Its rows go through all rounds together, so their
- * data stays in the first-level cache: m, the old row a, v and x. A round keeps only v = h - u and
- * the two numbers per row that the projection P needs, because a is P(v). With u = a - v, the next
- * h is (m + rho (2 a - v)) (G + rho I)^-1, and the next v is v - a + h. */
+ * data stays in the first-level cache: m, the old row a, v and x. Here h is the row without
+ * constraints and u the scaled dual row. A round keeps only v = h - u and the two numbers per row
+ * that the projection P needs, because a is P(v). With u = a - v, the next h is (m + rho (2 a - v))
+ * (G + rho I)^-1, and the next v is v - a + h. */
 #define PANEL_ROWS (TS_TILE_VECS * TS_LANES)
 
 /* Returns the address of entry r of a unit (32 rows), for vector k of its rows. */

@@ -28,7 +28,8 @@
 /* matrices of a unit of rows: coordinate descent needs 2, ADMM all 4 */
 #define TS_ROWBLOCK_PLACES 4u
 
-/* The numbers that a step of coordinate descent on column r needs. */
+/* The numbers that a step of coordinate descent on column r needs. G is the elementwise product of
+ * the other modes' Gram matrices. */
 struct ts_rowstep {
     double inverse;   /* 1 / G_rr, or 0 if G_rr is 0 */
     double threshold; /* l1 / G_rr, or infinity */

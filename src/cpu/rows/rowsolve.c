@@ -30,9 +30,9 @@
 
 /* With less work than this, one thread works alone. Updates that read the old rows take several
  * times as long, so they have a limit of their own. */
-/* rows x (rank^2 + 24 rank), derived from times at ranks 16 to 64 */
+/* limit of rows x (rank^2 + 24 rank), derived from times at ranks 16 to 64 */
 #define LONE_COST (UINT64_C(700) << 10)
-#define LONE_OWN  (UINT64_C(1) << 16) /* rows x rank^2, for an update that reads the old rows */
+#define LONE_OWN  (UINT64_C(1) << 16) /* limit of rows x rank^2, if old rows are read */
 
 /* The division of a factor into blocks (TS_ROWBLOCK_ROWS rows) and groups of blocks. */
 struct layout {

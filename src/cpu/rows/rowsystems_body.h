@@ -2,12 +2,12 @@
 /* rowsystems_body.h - solves the systems of several rows with their own Gram matrices, one row in
  * each lane: part of rowblock_body.h.
  *
- * The steps are U' U = S (Cholesky), y = U'^-1 m, a = U^-1 y. U is stored in panels of SIDE
- * columns. Panel p has rows 0 .. SIDE (p + 1) - 1, so that SIDE x SIDE of its entries are computed
- * in registers from rows that follow each other. Each entry is the same sum as if one row was
- * solved alone (gram_body.h), in the same order, so the bits are the same. A pivot waits for a root
- * and a quotient of the pivot before. Here several rows share this wait, and a triangle leaves no
- * lane empty. */
+ * A system is S a = m, with the Gram matrix S and the right side m of row a. The steps are U' U = S
+ * (Cholesky), y = U'^-1 m, a = U^-1 y. U is stored in panels of SIDE columns. Panel p has rows 0 ..
+ * SIDE (p + 1) - 1, so that SIDE x SIDE of its entries are computed in registers from rows that
+ * follow each other. Each entry is the same sum as if one row was solved alone (gram_body.h), in
+ * the same order, so the bits are the same. A pivot waits for a root and a quotient of the pivot
+ * before. Here several rows share this wait, and a triangle leaves no lane empty. */
 #define SIDE     TS_ROWBLOCK_SIDE
 #define TRIANGLE (SIDE * (SIDE + 1) / 2)
 

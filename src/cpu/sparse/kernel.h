@@ -106,8 +106,8 @@ typedef int ts_cells_give(void *ctx, const struct ts_unpacked *b, const double *
 typedef int ts_cells_fn(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
                         struct ts_kernel_scratch *scratch, ts_cells_give *give, void *ctx);
 
-/* Returns the kernel of cells for an instruction set, chosen as in ts_kernel_get. Products are in
- * the precision of the rows. */
+/* Returns the function that computes the model's values at nonzeros, for an instruction set, or
+ * NULL if this machine or build has none. Products are in the precision of the rows. */
 ts_cells_fn *ts_cells_get(enum ts_isa isa, enum ts_precision precision, uint32_t stride);
 
 /* ---- rows with their own Gram matrix ----
@@ -181,7 +181,7 @@ void ts_gram_straighten(const struct ts_gram *g, uint32_t turned);
 const struct ts_gram_ops *ts_gram_get(enum ts_isa isa, enum ts_precision precision,
                                       uint32_t stride);
 
-/* to := the rows of the mode at level l for each position of a block. */
+/* to := for each position of a block, the row number in the mode at level l. */
 void ts_kernel_rows(const struct ts_unpacked *b, uint32_t l, uint32_t leaf, uint32_t *to);
 
 /* hash := for each nonzero of a block, the number that decides whether it is held out

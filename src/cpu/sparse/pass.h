@@ -83,7 +83,7 @@ struct ts_pass_rows {
     struct ts_pass *pass;
     struct ts_fmat *factor;
     const struct ts_row_update *update;
-    double *size; /* see struct ts_row_sums */
+    double *size; /* gets the sum of a' a over the rows a (struct ts_row_sums) */
 };
 int ts_pass_complete(uint32_t mode, uint32_t n, const struct ts_pass_rows *model,
                      struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err);
