@@ -177,7 +177,7 @@ struct ts_device_memory {
     uint64_t sum_bytes;    /* partial sums of rows, Gram matrices, and tables of shards */
     uint64_t kept_bytes;   /* shards that the device keeps */
     uint64_t slot_bytes;   /* slots (buffers of a shard) through which the other shards pass */
-    uint64_t shared_bytes; /* for a dense tensor: partial products Y that several modes use */
+    uint64_t shared_bytes; /* dense tensor: products Y of cells and factors for several modes */
     double shared_part;    /* part of the rows of Y that memory holds, 0 to 1 */
     /* driver, code and libraries (measured or assumed), and what rounding of sizes adds */
     uint64_t driver_bytes;
@@ -250,7 +250,8 @@ struct ts_backend {
     /* Sets the precision of products and sums of the last mode, which give the fit, in later calls.
      * At first it is that of the factors. With factors in float32, TS_FLOAT64 keeps 48 bits of the
      * product until it is solved, or 24 if 48 take too much memory (ts_backend_keeps_rest). It
-     * applies to products whose sums have `inner`, and to products without an update. */
+     * applies to products with an update whose `sums` ask for `inner` (struct ts_row_sums), and to
+     * products without an update. */
     void (*sum_in)(void *be, enum ts_precision summed);
 
     /* Makes the nonzeros that h holds out count as zeros in later passes. h->share 0: no nonzero is

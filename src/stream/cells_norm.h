@@ -4,8 +4,8 @@
  *
  * Such a tensor is the sum of its nonzeros: the value of a cell is the sum of its nonzeros. The
  * index holds the root of the sum of squares of single nonzeros, but |X| needs the squares of the
- * cells' values. In a mode copy the nonzeros of a cell follow one another, so one pass over one
- * copy computes the values.
+ * cells' values. The file has a copy of the nonzeros for each mode. In each copy the nonzeros of a
+ * cell follow one another, so one pass over one copy computes the values.
  *
  *   owner    the caller owns the tensor, whose header.norm ts_cells_norm replaces
  *   units    sums are in the unit of the values, squared

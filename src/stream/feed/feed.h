@@ -103,8 +103,8 @@ struct ts_feed_stats {
     uint64_t wait_ns;    /* sum of the times that callers of ts_feed_next were blocked */
     /* bytes of the shards that stay in memory; bytes of a slot; number of slots */
     uint64_t resident_bytes, slot_bytes, n_slots;
-    /* whether O_DIRECT is in use; whether io_uring is; whether files and buffers are registered
-     * with it */
+    /* whether O_DIRECT is in use; whether io_uring is in use; whether files and buffers are
+     * registered with io_uring */
     int direct, uring, registered;
     const char *fallback; /* NULL, or a message about what the kernel refused, to be shown once */
 };

@@ -86,11 +86,11 @@ struct ts_feed_item {
 
 struct ts_feed_mode {
     uint64_t n_shards, n_gone;
-    /* for each shard, bits of enum ts_shard_known; atomic, because TS_SHARD_SOUND is set without
-     * the lock */
+    /* for each shard, bits of enum ts_shard_known; atomic, because TS_SHARD_SOUND (the structure is
+     * checked) is set without the lock */
     atomic_uchar *known;
     struct ts_feed_item *item;                 /* an item for each shard */
-    uint64_t first[TS_FEED_MAX_CONSUMERS + 1]; /* as in struct ts_feed_deal */
+    uint64_t first[TS_FEED_MAX_CONSUMERS + 1]; /* first shard of each consumer's range */
     struct ts_feed_queue queue[TS_FEED_MAX_CONSUMERS][TS_N_KINDS];
 };
 

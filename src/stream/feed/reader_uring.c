@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* reader_uring.c - reads by io_uring: one thread keeps up to DEPTH reads in flight.
  *
- * The thread sleeps only in the ring. The ring always has a read of an eventfd in flight, and
+ * The thread sleeps only while it waits for io_uring. A read of an eventfd is always in flight, and
  * ts_reader_kick writes to the eventfd. So one wait ends both when the disk has read and when a
  * slot becomes free.
  */
