@@ -50,7 +50,8 @@ INLINE TS_VECTOR TS_SUM_NAME(close)(const struct TS_SUM_NAME(product) * t)
     return ADD(t->low, LEFT_32(t->high));
 }
 
-/* The two factors of the mixing function, and each lane's sum of the two words of its cells. */
+/* The two factors with which hashes are mixed, and for each lane the sums of both words of its
+ * cells' hashes. */
 struct TS_SUM_NAME(words) {
     TS_VECTOR first, second, word[2];
 };

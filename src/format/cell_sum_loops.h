@@ -13,7 +13,8 @@
 #include "format/blocks/unpack.h"
 #include "format/cell_sum.h"
 
-/* The keys of the levels of a mode copy, and of its codes. */
+/* The keys by which the indices at each level of a mode copy, and its codes, are multiplied in a
+ * hash. */
 struct ts_cell_sum_keys {
     uint32_t order, n_codes;
     uint64_t level[TS_MAX_ORDER], code[2];

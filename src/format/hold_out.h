@@ -26,8 +26,8 @@ struct ts_hold_out {
     double from;
 };
 
-/* Hash of a cell: `begin` starts it, `add` adds the rows in the order of the modes, and `held`
- * returns whether the cell is held out. */
+/* These functions compute the hash of a cell. `begin` starts it, `add` adds the cell's rows in the
+ * order of the modes, and `held` returns whether the cell is held out. */
 TS_ANYWHERE static inline uint64_t ts_hold_out_begin(const struct ts_hold_out *h)
 {
     return ts_mix(h->seed);

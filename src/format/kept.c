@@ -89,7 +89,7 @@ static int is_allowed(const char *list, const char *text)
     return 0;
 }
 
-/* Returns NULL, or a phrase that says what is wrong with a value. */
+/* Returns NULL, or a phrase that says what is wrong with the value `text` of an option. */
 static const char *fault(enum ts_kept_id id, const char *text)
 {
     if (*text == '\0' || strlen(text) > TS_KEPT_TEXT_MAX)

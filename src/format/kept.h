@@ -33,15 +33,16 @@ enum ts_kept_id {
 
 struct ts_kept {
     uint32_t order;
-    /* value of each row of kept.def in each mode; a row with one value for the tensor uses [0] */
+    /* value of each option (row of kept.def) in each mode; an option with one value for the tensor
+     * uses [0] */
     char *text[TS_N_KEPT][TS_MAX_ORDER];
-    char *unknown; /* key of a row that this version does not know; NULL: none */
+    char *unknown; /* key of an option in the file that this version does not know; or NULL */
 };
 
 void ts_kept_free(struct ts_kept *k); /* accepts a struct of zeros */
 
-/* Return the key of a row of kept.def, the number of its values (1 or k->order), and whether it has
- * a value for each mode. */
+/* Return the key of an option (row of kept.def), the number of its values (1 or k->order), and
+ * whether it has a value for each mode. */
 const char *ts_kept_key(enum ts_kept_id id);
 uint32_t ts_kept_count(const struct ts_kept *k, enum ts_kept_id id);
 

@@ -41,7 +41,8 @@ int ts_label_lines_open(const struct ts_tensor *t, uint32_t mode, struct ts_labe
     return 0;
 }
 
-/* Moves the bytes of the unfinished line to the start of the buffer, and reads more after them. */
+/* Moves the bytes of the unfinished line to the start of the buffer, and reads more of the file
+ * after them. */
 static int fill(struct ts_label_lines *l, struct ts_err *err)
 {
     const uint64_t left = l->mode->disk.labels_bytes - l->at;

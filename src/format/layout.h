@@ -42,7 +42,7 @@
 #define TS_BUILDING_SUFFIX ".building"
 
 #define TS_FORMAT_VERSION 1u
-/* version of an index with the flag TS_TENSOR_ZEROS; apart from that it is like version 1 */
+/* version of the file `index` with the flag TS_TENSOR_ZEROS; otherwise as version 1 */
 #define TS_FORMAT_ZEROS    2u
 #define TS_FORMAT_WEIGHTS  3u         /* version of an index with TS_TENSOR_WEIGHTS */
 #define TS_FORMAT_SEGMENTS 4u         /* version of an index that lists segments */

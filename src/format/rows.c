@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads modeK.rows chunk by chunk. */
+/* Reads modeK.rows, the used indices of a mode, chunk by chunk. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -34,7 +34,8 @@ int ts_segments_is(const void *header)
 
 /* ------------------------------------------------------------------ checks */
 
-/* Checks the header, before memory is allocated for the number of entries that it states. */
+/* Checks the header of a list of segments, before memory is allocated for the number of segments
+ * that it states. */
 static int check_head(const struct ts_disk_segments *h, uint64_t n_bytes, const char *where,
                       struct ts_err *err)
 {
@@ -163,7 +164,7 @@ void *ts_segments_make(uint32_t order, const struct ts_disk_segment *entry, uint
 
 /* ------------------------------------------------------------------ opening */
 
-/* Reads the list in an open index. */
+/* Reads the list of segments in an open index file. */
 static int read_list(int fd, uint64_t n_bytes, const char *index, struct ts_segments *ret,
                      struct ts_err *err)
 {

@@ -28,7 +28,7 @@ struct ts_segments {
     char *path;
     struct ts_open_dir *dir;
     uint32_t n, order;
-    int listed; /* 0: one tensor, which was not appended to; entry is NULL */
+    int listed; /* 0: nothing was appended, so there is one segment; entry is NULL */
     int merged; /* 1: the directory `merged` exists, which has the tensor of all segments */
     uint64_t merged_hash; /* checksum of the index in that directory */
     struct ts_disk_segment *entry;

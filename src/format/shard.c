@@ -47,7 +47,7 @@ void ts_shard_pack(uint32_t order, uint32_t n_codes, uint32_t nnz, const uint32_
     ret->row_last = level[0][nnz - 1];
 }
 
-/* Returns the position of the first of n entries that is at least `limit`, or n. */
+/* Returns the position of the first of n indices or codes that is at least `limit`, or n. */
 static uint32_t find_beyond(const uint32_t *entry, uint32_t n, uint64_t limit)
 {
     uint32_t most = 0, p = 0;
@@ -60,8 +60,8 @@ static uint32_t find_beyond(const uint32_t *entry, uint32_t n, uint64_t limit)
     return p;
 }
 
-/* Checks the decoded block b. *row is the row of the last nonzero before it; on return, that of its
- * own last nonzero. */
+/* Checks the decoded block b. *row: on entry the row of the last nonzero before the block, on
+ * return that of its last nonzero. */
 static int check_block(const struct ts_disk_shard *s, const struct ts_block *block, uint32_t order,
                        uint32_t n_codes, const uint64_t n_rows[], uint32_t n_dict, uint32_t b,
                        uint32_t *row, const char *where, struct ts_err *err)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* shard.h - packs nonzeros into the raw bytes of a shard, finds its blocks and checks it.
+/* shard.h - packs nonzeros into the raw bytes of a shard (a range of rows of a mode copy), finds
+ * the blocks of a shard, and checks its bytes.
  *
  *   owner    the caller owns all memory; positions of blocks (struct ts_block_at) point into it
  *   units    raw bytes are a whole number of 32-bit words, 4-byte aligned (64 is better)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tensor_close.c - frees all that an open tensor of any kind holds. */
+/* tensor_close.c - frees the memory and closes the files of an open tensor of any kind. */
 #include <stdlib.h>
 
 #include "base/machine/bigmem.h"

@@ -166,7 +166,8 @@ static int check_mode(const struct ts_disk_mode *d, const struct ts_disk_header 
     return check_levels(d, h->order, mode, where, err);
 }
 
-/* Checks the sizes of a shard. Returns NULL, or a phrase that says what is wrong. */
+/* Checks the sizes of a shard that the index states. Returns NULL, or a phrase that says what is
+ * wrong. */
 static const char *shard_sizes(const struct ts_disk_shard *s, const struct ts_disk_header *h)
 {
     const uint32_t n_codes = ts_header_codes(h);

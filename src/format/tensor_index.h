@@ -29,7 +29,7 @@ int ts_tensor_index_header(const void *header, uint64_t file_bytes, const char *
 int ts_tensor_index_parse(const void *bytes, size_t n_bytes, const char *where, struct ts_tensor *t,
                           struct ts_err *err);
 
-/* Frees dictionary and shard tables. */
+/* Frees the dictionary of values and the shard tables of *t. */
 void ts_tensor_index_free(struct ts_tensor *t);
 
 #endif

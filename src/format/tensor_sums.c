@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads and writes the file `sums`, 80 bytes. */
+/* Reads and writes the file `sums` of a tensor, 80 bytes with checksums of its cells. */
 #include "format/tensor_sums.h"
 
 #include <inttypes.h>

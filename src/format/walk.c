@@ -127,7 +127,8 @@ static int walk_shard(const struct walk_all *a, uint64_t shard, void *raw, uint6
     return rc;
 }
 
-/* Visits shards until none is left. Every thread runs this function. */
+/* Visits the nonzeros of one shard after another until none is left. Every thread runs this
+ * function. */
 static void walk_shards(struct walk_all *a)
 {
     const struct ts_tensor *t = a->walk->tensor;

@@ -185,7 +185,7 @@ int ts_array_index_write(const struct ts_dense *d, struct ts_err *err)
     return rc;
 }
 
-/* Whether the header describes this array, cut into the same slabs. */
+/* Whether the header of an index file describes this array, cut into the same slabs. */
 static int is_of(const struct head *h, const struct ts_dense *d)
 {
     struct head own = head_of(d);
@@ -207,8 +207,8 @@ static int refuse_other(const char *path, const struct ts_dense *d, struct ts_er
         path, d->array.path);
 }
 
-/* Whether the statistics in the header are ones that a scan of all cells can find
- * (cpu/dense/dense_scan.c). */
+/* Whether the statistics in the header (norm, least and greatest value, number of NaN) are possible
+ * results of a scan of all cells. */
 static int is_possible(const struct head *h)
 {
     return isfinite(h->norm) && h->norm >= 0 && isfinite(h->least) && isfinite(h->most) &&

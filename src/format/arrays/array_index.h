@@ -27,9 +27,9 @@ char *ts_array_index_path(const struct ts_dense *d);
  * in. */
 int ts_array_index_new(struct ts_dense *d, struct ts_err *err);
 
-/* Checks that the path is free, or holds an index that may be replaced. Returns 0, or TS_EBUSY if
- * a file of another kind has the name. A damaged index, or that of another array, may be
- * replaced. */
+/* Checks that no file has this path, or that the file there is an index, which may be replaced.
+ * Returns 0, or TS_EBUSY if a file of another kind has the name. A damaged index, or that of
+ * another array, may be replaced. */
 int ts_array_index_may_replace(const char *path, struct ts_err *err);
 
 /* Writes the index of a scanned array whose checksums were computed. Replaces an existing index

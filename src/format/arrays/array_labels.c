@@ -32,7 +32,7 @@ static int compare_names(const void *a, const void *b)
     return x->line < y->line ? -1 : x->line > y->line;
 }
 
-/* Checks that no name occurs twice. text: `n` lines, each with its newline. */
+/* Checks that no name of an index occurs twice. text: n names, each with a newline. */
 static int check_twice(const char *from, const char *text, uint64_t n, struct ts_err *err)
 {
     struct name *name = calloc(n > 0 ? n : 1, sizeof *name);

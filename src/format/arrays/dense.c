@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens dense arrays as tensors: chooses the matrix and the slabs, and converts cells to
- * numbers. */
+/* Opens dense arrays as tensors. Chooses how an array is treated as a matrix and which parts of it
+ * are slabs (read at once), and converts cells to numbers. */
 #include "format/arrays/dense.h"
 
 #include <assert.h>
@@ -58,9 +58,9 @@ static int check_shape(const struct ts_dense_array *a, uint64_t *cells, struct t
     return 0;
 }
 
-/* Chooses which modes form the rows of the matrix, and which its columns. The modes whose indices
- * change fastest are merged until there are at least LEAST_INNER columns. Of several choices, it
- * takes the one with the smallest sum of rows and columns. */
+/* Chooses which modes form the rows of the matrix as which the array is treated, and which its
+ * columns. The modes whose indices change fastest are merged until there are at least LEAST_INNER
+ * columns. Of several choices, it takes the one with the smallest sum of rows and columns. */
 static void choose_rows(struct ts_dense *d)
 {
     const uint32_t n = d->array.order;

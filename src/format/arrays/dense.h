@@ -94,8 +94,8 @@ struct ts_dense {
     uint64_t n_unknown, first_unknown;
 };
 
-/* A rectangle of the matrix: `rows` rows from row `row` on, and `cols` of their columns from `col`
- * on. */
+/* A rectangle of the array as a matrix: `rows` rows from row `row` on, and `cols` of their columns
+ * from `col` on. */
 struct ts_dense_part {
     uint64_t row, col, rows, cols;
 };
@@ -110,7 +110,7 @@ int ts_dense_file(const struct ts_dense_array *array, int fd, struct ts_tensor *
 /* Opens the file of an array without blocking on a pipe. Returns the descriptor. */
 int ts_dense_open_file(const char *file, struct ts_err *err);
 
-/* Makes the tensor read its cells from `fd`. The caller still owns fd. */
+/* Makes the tensor read its cells from the open file `fd`. The caller still owns fd. */
 int ts_dense_hold(struct ts_dense *d, int fd, struct ts_err *err);
 
 /* Whether the file's name now leads to another file, or to none. */

@@ -48,7 +48,7 @@ struct hdf5 {
 #undef FIELD
 };
 
-/* The HDF5 objects that are open. A negative identifier stands for an object that is not. */
+/* The HDF5 objects that are open. A negative identifier stands for an object that is not open. */
 struct opened {
     struct hdf5 h;
     hid_t file, set, space, type, plist;

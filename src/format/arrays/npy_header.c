@@ -39,7 +39,7 @@ static void skip(struct reader *r)
         r->at++;
 }
 
-/* Skips blanks, and then the character if it is c. Returns whether it was. */
+/* Skips blanks, and then the next character if it is c. Returns whether it was c. */
 static int take_char(struct reader *r, char c)
 {
     skip(r);
@@ -63,7 +63,7 @@ static int word(struct reader *r, char *ret, size_t room)
     return take_char(r, quote) ? 0 : refuse(r, "the header ends in a word");
 }
 
-/* Returns what the NumPy types of this kind are called in a message; they cannot be read. */
+/* Returns the name, for a message, of the NumPy types of this kind, which cannot be read. */
 static const char *foreign(char kind)
 {
     switch (kind) {

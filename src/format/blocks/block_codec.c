@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The decoder of block_codec.h: finds the parts of a block, checks them, and unpacks its
- * streams. */
+/* Decodes blocks (block_codec.h): finds the parts of a block, checks them, and unpacks its streams
+ * of index differences and values. */
 #include "format/blocks/block_codec.h"
 
 #include <assert.h>
@@ -98,7 +98,8 @@ static int find_streams(struct parse *b, struct ts_packed *stream, struct ts_err
     return 0;
 }
 
-/* Sets base and exceptions of every stream from the side bits, the last part of a block. */
+/* Sets the base and the exceptions (entries wider than the others) of every stream from the side
+ * bits, the last part of a block. */
 static int find_exceptions(struct parse *b, const uint32_t *side, struct ts_packed *stream,
                            struct ts_err *err)
 {
@@ -123,8 +124,8 @@ static int find_exceptions(struct parse *b, const uint32_t *side, struct ts_pack
     return 0;
 }
 
-/* Reads the flags of a level into *ret. *side_bit: the first of the side bits that hold positions
- * of these flags; on return the bit after them. */
+/* Reads the flags of a level, which say where a new index begins, into *ret. *side_bit: the first
+ * of the side bits that hold positions of these flags; on return the bit after them. */
 static int read_flags(const struct parse *b, uint32_t level, const uint32_t *bitmap,
                       const uint32_t *side, uint64_t *side_bit, struct ts_flags *ret,
                       struct ts_err *err)

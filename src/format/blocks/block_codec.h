@@ -55,12 +55,12 @@ enum ts_flags_kind {
 #define TS_BLOCK_MAX_STREAMS (2 * (TS_MAX_ORDER - 1) + 2)
 #define TS_BLOCK_MAX_WORDS   6144u /* more than any block needs, including slack for the encoder */
 
-/* 256 flags; bit p of the block is bit p % 64 of word p / 64. */
+/* Flags of the up to 256 nonzeros of a block. That of nonzero p is bit p % 64 of word p / 64. */
 struct ts_flags {
     uint64_t bit[4];
 };
 
-/* One stream, as ts_block_parse finds it. */
+/* A stream of packed numbers (index differences or value codes), as ts_block_parse finds it. */
 struct ts_packed {
     const uint32_t *word; /* n entries of `width` bits each */
     uint32_t n, width, base;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packs blocks: the encoder of block_codec.h. */
+/* Packs nonzeros into blocks, whose layout block_codec.h describes. */
 #include <assert.h>
 #include <string.h>
 
@@ -164,7 +164,8 @@ INLINE void find_range(const uint32_t *value, uint32_t n, uint32_t *lo, uint32_t
     }
 }
 
-/* Chooses the width that needs the fewest bits; entries that do not fit are exceptions. */
+/* Chooses the width of a stream's entries that needs the fewest bits in all. Entries that do not
+ * fit are exceptions. */
 INLINE struct stream_plan plan_stream(const uint32_t *value, uint32_t n, int avx512)
 {
     struct stream_plan s = { .value = value, .n = n };
@@ -196,8 +197,8 @@ INLINE struct stream_plan plan_stream(const uint32_t *value, uint32_t n, int avx
     return s;
 }
 
-/* Appends n strings of `width` (<= 56) bits each to a new bit string at out. Each store writes 8
- * bytes, so up to 8 bytes after the string are overwritten. */
+/* Writes n strings of `width` (<= 56) bits each, one after another, as a bit string at out. Each
+ * store writes 8 bytes, so up to 8 bytes after the string are overwritten. */
 INLINE void append_bits(const uint64_t *part, uint32_t n, uint32_t width, uint32_t *out)
 {
     uint8_t *byte = (uint8_t *)out;
@@ -214,9 +215,9 @@ INLINE void append_bits(const uint64_t *part, uint32_t n, uint32_t width, uint32
     memcpy(byte, &pending, 8);
 }
 
-/* Writes the low `width` bits of every entry. Two or four neighbours are first joined to a part of
- * 64 bits: compilers vectorise that loop, and fewer parts are left for the appending loop, in which
- * each step waits for the one before. */
+/* Writes the low `width` bits of every entry of a stream. Two or four neighbours are first joined
+ * to a part of 64 bits: compilers vectorise that loop, and fewer parts are left for the appending
+ * loop, in which each step waits for the one before. */
 INLINE uint32_t *pack_stream(const struct stream_plan *s, uint32_t *out)
 {
     const uint32_t mask = low_mask(s->width), w = s->width, base = s->base;
@@ -282,10 +283,10 @@ static enum ts_flags_kind plan_flags(const struct ts_flags *f, const struct ts_f
     return n_set <= n_clear ? TS_FLAGS_SET : TS_FLAGS_CLEAR;
 }
 
-/* Divides the indices of a level into absolute entries and deltas. *flags: on entry the flags of
- * the level above, including that of the first nonzero; on return those of this level. abs and
- * delta have room for n numbers. Returns the number of absolute entries. There are no branches:
- * both entries are written, and one is kept. */
+/* Divides the indices of a level into absolute ones and deltas (differences to the nonzero before).
+ * *flags: on entry the flags of the level above, including that of the first nonzero; on return
+ * those of this level. abs and delta have room for n numbers. Returns the number of absolute
+ * entries. There are no branches: both entries are written, and one is kept. */
 INLINE uint32_t split_level(const uint32_t *idx, uint32_t n, int is_leaf, struct ts_flags *flags,
                             uint32_t *abs, uint32_t *delta, uint32_t *n_delta)
 {

@@ -64,8 +64,9 @@ static inline void extract_flags(const struct ts_flags *from, const struct ts_fl
     memcpy(ret->bit, word, sizeof ret->bit);
 }
 
-/* Sets out[i] to the next entry of abs if restart has bit i, else to out[i - 1] + the next entry
- * of delta. */
+/* Computes the n indices of a level from its two streams. Sets out[i] to the next entry of abs
+ * (absolute indices) if restart has bit i, else to out[i - 1] + the next entry of delta
+ * (differences). */
 static inline void merge(const struct ts_flags *restart, uint32_t n, const uint32_t *abs,
                          const uint32_t *delta, uint32_t *out)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* unpack_parse.h - parses a block without checks, for the decoders of every instruction set.
  *
- * ts_block_parse does the same for untrusted blocks with checks, which take as long as a kernel
- * takes to compute. */
+ * ts_block_parse does the same for untrusted blocks with checks. Checks take as long as a kernel's
+ * computation with the block. */
 #ifndef TS_FORMAT_UNPACK_PARSE_H
 #define TS_FORMAT_UNPACK_PARSE_H
 
