@@ -8,9 +8,9 @@
  * a block at a time. A method (src/cpd) updates the row with this product.
  *
  *   poisson  for cpd/methods/apr.c: g = x / m. If columns of the other factors sum to 1, a row is
- *            updated by multiplication with its weighted product (Chi, Kolda 2012). The measure of
- *            the model is x log m. The sum of x log m over the nonzeros, minus the sum of m over
- *            all cells, is the log-likelihood without the term of x alone. If m is less than
+ *            updated by multiplication with its weighted product (Chi, Kolda 2012). The fit of the
+ *            model is measured by x log m. Its sum over the nonzeros, minus the sum of m over all
+ *            cells, is the log-likelihood without the term of x alone. If m is less than
  *            TS_LOSS_LEAST, TS_LOSS_LEAST is used instead
  *
  * The losses of cpd/methods/gcp.h are judged by f(x, m), and g = f'(x, m) is the derivative of f by
