@@ -19,7 +19,8 @@ static void *cpu_model(void *be, uint32_t k)
     return s->n_apart > 1 && k > 0 ? s->others[k - 1]->model : &s->model[k];
 }
 
-/* Tells the products of a dense tensor that a factor is about to change. */
+/* Says that a factor is about to change, so that later products of a dense tensor reuse no results
+ * of the old factor. */
 static void note_change(struct ts_cpu *c, uint32_t mode)
 {
     if (c->shared->dense != NULL)
@@ -152,8 +153,8 @@ static int judge_all(const struct ts_request *r, uint32_t n, uint32_t mode, stru
     return rc;
 }
 
-/* ret := the elementwise product of the Gram matrices of the other modes' factors. one: memory for
- * a matrix. */
+/* ret := the elementwise product of the Gram matrices of all modes' factors but that of `mode`.
+ * one: memory for one Gram matrix. */
 static int gram_product(struct ts_cpu *c, uint32_t mode, double *ret, double *one,
                         struct ts_err *err)
 {
@@ -279,7 +280,8 @@ static int cpu_solve(void *be, uint32_t mode, const struct ts_row_update *update
     return rc;
 }
 
-/* Computes products, and updates rows for requests that contain an update. */
+/* Computes requests of kind PRODUCT: the MTTKRPs of n models and, for requests that contain an
+ * update, their new rows. */
 static int product_all(const struct ts_request *r, uint32_t n, uint32_t mode, struct ts_feed *feed,
                        struct ts_backend_times *times, struct ts_err *err)
 {

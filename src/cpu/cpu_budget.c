@@ -15,7 +15,7 @@
 
 #define MOST_COLUMNS 1024u /* most columns of all models in one pass, unless one model has more */
 
-/* bytes of the columns of a row that kernels sum together */
+/* most bytes of adjacent columns of a factor row that kernels sum together */
 #define RUN_BYTES 256u
 
 uint32_t ts_cpu_threads(const struct ts_backend_conf *conf)
@@ -111,8 +111,8 @@ static void add_matrix(const struct ts_backend_conf *conf, uint64_t n_rows, uint
     *padded += ts_fmat_bytes(n_rows, ts_cpu_conf_of_all(conf).rank, conf->precision);
 }
 
-/* Whether rows may be sent to some ranks only, as far as this is known before the backend's
- * `spread` is called. If so, there is one model, and its updates allow it. */
+/* Whether updated rows may be sent to some ranks only, as far as this is known before the backend's
+ * `spread` is called. It needs a single model whose updates allow it. */
 static int may_send_some(const struct ts_backend_conf *conf)
 {
     return ts_cpu_models(conf) == 1 && !conf->products && conf->only_mode < 0 &&

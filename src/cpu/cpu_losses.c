@@ -39,7 +39,8 @@ static int begin_rounds(struct ts_cpu *c, uint32_t mode, struct ts_rounds_of *re
     return rc;
 }
 
-/* Divides the updated rows among ranks, so that each rank adds its rows to the Gram matrix. */
+/* After multiplicative updates, divides the rows of the mode among ranks: each rank will sum its
+ * rows' part of the Gram matrix. */
 static void end_multiplied(struct ts_cpu *c, uint32_t mode)
 {
     if (c->shared->share == NULL)
@@ -49,7 +50,7 @@ static void end_multiplied(struct ts_cpu *c, uint32_t mode)
     c->scattered = mode + 1;
 }
 
-/* Sets times->row_bytes to the bytes of rows that all models sent in a call. */
+/* Sets times->row_bytes to the bytes of rows that ranks sent in a call, summed over all models. */
 static void tell_rows(const struct ts_request *w, uint32_t n, struct ts_backend_times *times)
 {
     uint64_t bytes = 0;

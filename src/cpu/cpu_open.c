@@ -99,7 +99,8 @@ static int open_all(const struct ts_backend_conf *conf, struct ts_cpu_shared *s,
     return rc;
 }
 
-/* Refuses runs that dense tensors do not support. */
+/* Refuses a run with a dense tensor if its loss is not least squares, or if it has several
+ * ranks. */
 static int check_dense(const struct ts_backend_conf *conf, struct ts_err *err)
 {
     const char *path = conf->tensor->path;
@@ -113,8 +114,8 @@ static int check_dense(const struct ts_backend_conf *conf, struct ts_err *err)
     return 0;
 }
 
-/* Opens the objects that make passes and update rows. plain: a store of decoded blocks that the
- * pass borrows; NULL: the pass has its own. */
+/* Opens the objects of a model that make passes over the tensor and update rows. plain: a store of
+ * decoded blocks that the pass borrows; NULL: the pass has its own. */
 static int open_work(const struct ts_backend_conf *conf, struct ts_cpu_shared *s,
                      struct ts_plain *plain, struct ts_err *err)
 {

@@ -77,7 +77,8 @@ static int share_memory(struct ts_cpu *c, struct ts_comm *comm, struct ts_err *e
     return rc;
 }
 
-/* Whether rows are sent between machines or, if ranks do not share memory, between ranks. */
+/* Whether updated rows must be sent at all: between machines or, if ranks do not share factors,
+ * between ranks. */
 static int rows_travel(const struct ts_comm *comm, int shared)
 {
     for (uint32_t r = 1; r < comm->n && shared; r++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* extent.h - finds sizes of the largest mode of a tensor, for which memory is allocated.
+/* extent.h - finds the most rows and partitions of any mode of a tensor, for which memory is
+ * allocated, and divides that memory into arrays.
  *
  *   units    rows; partitions of a mode
  *   threads  pure functions

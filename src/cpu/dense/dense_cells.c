@@ -10,7 +10,7 @@
 #include "cpu/dense/dense_gemm.h"
 #include "cpu/pass_loop.h"
 
-/* least number of columns of the array as a matrix (dense_cells.h) */
+/* least number of columns if the array is treated as a matrix */
 #define LEAST_COLS 64u
 #define MOST_PANEL 32u /* most columns of a panel (columns that are evaluated together) */
 #define GIVEN      TS_BLOCK_NNZ
@@ -139,7 +139,7 @@ static int give(const struct cells *s, uint32_t thread, uint64_t partition, uint
     return rc;
 }
 
-/* Moves `index` to the next cell in the order of the array. */
+/* Sets `index`, the indices of a cell, to those of the next cell in the order of the array. */
 static void step(const struct ts_dense *d, uint64_t index[TS_DENSE_MAX_ORDER])
 {
     for (uint32_t l = d->array.order; l-- > 0;) {
@@ -212,7 +212,8 @@ static int run_partition(const struct cells *s, uint32_t thread, const void *sla
     return rc == 0 ? give(s, thread, partition, b->n, 1, b, err) : rc;
 }
 
-/* Visits a slab: each thread of the team takes some of its partitions. */
+/* Evaluates the model at the cells of a slab. Each thread of the team takes some of its
+ * partitions. */
 static int visit(void *ctx, const struct ts_loan *loan, struct ts_err *err)
 {
     struct cells *s = ctx;

@@ -41,7 +41,7 @@ struct ts_dense_rows {
     struct ts_unpacked *no_values;     /* a block of cells whose values are all 0 */
     uint16_t every[TS_BLOCK_NNZ];      /* the positions 0, 1, ... of a block */
     double *table[TS_DENSE_MAX_ORDER]; /* for each mode: the factor as float64 */
-    double *ones;                      /* a row of ones, which serves as a product of factor rows */
+    double *ones;                      /* a row of ones: the product of no factor rows */
     /* one for each row of the mode. 1: the Gram matrix is summed over known cells; 0: over unknown
      * ones */
     unsigned char *direct;

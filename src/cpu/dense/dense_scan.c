@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Computes norm, range and hash of the cells of a dense tensor, and whether all are finite. Cells
- * are read in chunks, whose sums are added in order. */
+/* Computes the norm, the least and the greatest value and the hash of the cells of a dense tensor,
+ * and whether all cells are finite. Cells are read in chunks, whose sums are added in order. */
 #include "cpu/dense/dense_scan.h"
 
 #include <inttypes.h>

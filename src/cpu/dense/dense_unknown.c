@@ -157,7 +157,8 @@ static uint64_t *bits_of(const struct ts_dense_unknown *u, const struct slab *s)
     return u->bits + s->number * u->slab_words;
 }
 
-/* ret := bits of n cells of the slab, from `at` on, in up to WORDS words: 1 for an unknown cell. */
+/* ret := a bit for each of n cells of the slab, from `at` on, in up to WORDS words. It is 1 if the
+ * cell is unknown. */
 static void look(const struct ts_dense_unknown *u, const struct slab *s, uint64_t at, uint32_t n,
                  uint64_t *ret)
 {

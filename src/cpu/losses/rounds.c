@@ -135,7 +135,7 @@ static void rounds_of_shard(struct ts_rounds_run *u, struct ts_rounds_worker *w,
     }
 }
 
-/* Does the work of one model on the present shard. */
+/* Computes updates, gradients or losses of one model from the nonzeros of the present shard. */
 static void work_shard(struct ts_rounds_run *u)
 {
     struct ts_rounds_worker *w = &u->r->worker[omp_get_thread_num()];
@@ -149,7 +149,7 @@ static void work_shard(struct ts_rounds_run *u)
     }
 }
 
-/* The work of a pass for n models. */
+/* The models of a pass, for which all threads visit each shard. */
 struct team {
     struct ts_rounds_run *run;
     uint32_t n;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Prepares a factor for multiplicative updates, and stores their result: scales columns, and marks
- * entries that should not be zero, because their weighted sum was above 1. */
+/* Prepares a factor for multiplicative updates, and stores their result. It scales columns, and
+ * marks entries near zero that should grow, because their weighted sum was above 1. */
 #include <float.h>
 #include <math.h>
 #include <string.h>

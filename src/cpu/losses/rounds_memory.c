@@ -62,7 +62,7 @@ static uint64_t lay_out(struct ts_rounds *r, char *base)
     return at;
 }
 
-/* Divides the memory of one thread, which begins at `base`. */
+/* Divides the memory of one thread, which begins at `base`, into its arrays. Returns the bytes. */
 static uint64_t lay_out_worker(const struct ts_rounds *r, struct ts_rounds_worker *w, char *base)
 {
     const uint64_t rows = ts_rounds_together(r->stride) * r->stride * sizeof(double);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Computes a partition in one thread: decodes it, makes all rounds of the rows inside of it, and
- * sums its part of the first and last row. */
+/* Updates the rows of a partition in one thread. It decodes the nonzeros, makes all rounds of the
+ * rows that have nonzeros in this partition alone, and sums its part of the first and last row. */
 #include <math.h>
 #include <string.h>
 

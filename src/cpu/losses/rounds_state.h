@@ -105,7 +105,7 @@ double ts_rounds_take_sum(const struct ts_rounds_run *u, const double *sum, int 
 double *ts_rounds_part(const struct ts_rounds *r, uint32_t k, int last);
 /* Makes the first round of all rows in partition k, and the other rounds of rows inside of it. */
 void ts_rounds_first(const struct ts_rounds_run *u, struct ts_rounds_worker *w, uint32_t k);
-/* Makes one more round of the first and last row of partition k. */
+/* Makes one more round of the first and last row of partition k: sums their parts. */
 void ts_rounds_next(const struct ts_rounds_run *u, struct ts_rounds_worker *w, uint32_t k);
 void ts_rounds_judge(const struct ts_rounds_run *u, struct ts_rounds_worker *w, uint32_t k);
 

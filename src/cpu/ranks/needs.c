@@ -310,7 +310,7 @@ static uint64_t count_bits(const uint64_t *word, uint64_t n)
     return sum;
 }
 
-/* Sends this rank's figures for the mode to all ranks. */
+/* Sends this rank's numbers of sent and received rows of the mode, and its cost, to all ranks. */
 static int tell(struct ts_needs *n, struct count own, struct ts_err *err)
 {
     n->count[n->me] = own;

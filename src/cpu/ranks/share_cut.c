@@ -16,7 +16,7 @@ struct walk {
     double before; /* cost of the partitions before shard `at` */
 };
 
-/* Returns the partition at which the sum of costs reaches `wanted`. */
+/* Returns the partition at which the sum of the predicted costs of partitions reaches `wanted`. */
 static uint64_t walk_to(struct walk *w, double wanted)
 {
     double inside = 0;

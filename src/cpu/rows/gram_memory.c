@@ -39,7 +39,7 @@ uint64_t ts_gram_rows_bytes(uint64_t partitions, uint32_t rank, enum ts_precisio
            ts_bigmem_cost(threads * thread_size(rank, precision) * sizeof(double));
 }
 
-/* Divides the memory of a thread, which begins at `at`. */
+/* Divides the memory of a thread, which begins at `at`, into its arrays. */
 static void divide(struct ts_gram_rows *g, struct ts_gram_thread *t, enum ts_isa isa, double *at)
 {
     t->all = g;

@@ -296,8 +296,9 @@ static double count_of(const struct ts_gram_thread *t, const struct ts_unpacked 
     return sum;
 }
 
-/* Passes the current row to the short rows. It ends in this block, where its cells are t->kept[from
- * .. end - 1]. Returns 0 if the row has other cells too, or is not short. */
+/* Adds the current row to the rows of few nonzeros, which are solved for without Gram matrices
+ * (short_rows.h). It ends in this block, where its cells are t->kept[from .. end - 1]. Returns 0 if
+ * the row has other cells too, or is not short. */
 static int take_short(struct ts_gram_thread *t, const struct ts_unpacked *b, uint32_t from,
                       uint32_t end)
 {

@@ -2,9 +2,9 @@
 /* rowadmm_body.h - rows on the simplex by ADMM (TS_ROW_SIMPLEX of stream/row_update.h): part of
  * rowblock_body.h.
  *
- * A unit (TS_ROWBLOCK_UNIT rows) is transposed, so that each row has a lane: x(r, i) is entry r of
- * row i. Then tile() multiplies by G and by (G + rho I)^-1, and a projection works on all rows at
- * once. Lanes without a row are computed and not used.
+ * TS_ROWBLOCK_UNIT rows at a time are transposed, so that each row has a lane: x(r, i) is entry r
+ * of row i. Then tile() multiplies by G and by (G + rho I)^-1, and a projection works on all rows
+ * at once. Lanes without a row are computed and not used.
  *
  * A panel has as many rows as a tile has columns. Its rows go through all rounds together, so their
  * data stays in the first-level cache: m, the old row a, v and x. Here h is the row without

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rowblock.h - updates blocks of rows and sums their Gram matrix, for several instruction sets.
+/* rowblock.h - updates blocks of rows of a factor and sums the Gram matrix of the updated rows, for
+ * several instruction sets.
  *
  * Everything is in float64. The MTTKRP M of a block is converted. A = M * w, with the matrix w of
  * the update, is computed tile by tile in registers, rounded to the factor's type, and stored. Then

@@ -189,7 +189,7 @@ static inline __attribute__((always_inline)) void transpose(vec *x)
         zip(x);
 }
 
-/* How rows of a factor are stored. */
+/* How rows of a matrix are stored: in float64, in float32, or in float32 with remainders. */
 enum kept { IN_FLOAT64, IN_FLOAT32, WITH_REST };
 
 static enum kept kept_in(const struct ts_fmat *f)

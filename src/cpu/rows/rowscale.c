@@ -15,7 +15,7 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The factors by which columns are multiplied, 0 for padding. fits: all are exact in float32. */
+/* The numbers by which columns are multiplied, 0 for padding. fits: all are exact in float32. */
 struct factors {
     _Alignas(64) double wide[TS_FMAT_MAX_STRIDE];
     _Alignas(64) float narrow[TS_FMAT_MAX_STRIDE];

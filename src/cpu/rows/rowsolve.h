@@ -11,7 +11,8 @@
  * add to its sums in turn, one panel of the Gram matrix at a time. In both cases a thread sums the
  * rows that it has solved, which are in its cache.
  *
- * Updates that read the old rows work on units of TS_ROWBLOCK_UNIT rows.
+ * Updates that read the old rows (coordinate descent, simplex) update TS_ROWBLOCK_UNIT rows
+ * together.
  *
  *   owner    the caller owns all matrices (w and gram are rank x rank, row-major). The object owns
  *            intermediate memory, allocated once for the largest factor: mapping memory in each

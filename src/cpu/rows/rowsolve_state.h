@@ -15,8 +15,9 @@
 #include "cpu/rows/rowblock.h"
 #include "cpu/rows/rowsolve.h"
 
-/* Progress in a group that the next thread continues: number of parts of its sums that are
- * complete. The parts are the panels of the Gram matrix, then inner and size. */
+/* Progress of a thread in a group of rows that the next thread continues: number of parts of the
+ * group's sums that are complete. The parts are the panels of the Gram matrix, then inner and
+ * size. */
 struct ts_rowsolve_turn {
     _Alignas(64) atomic_uint parts;
 };

@@ -64,7 +64,7 @@ struct ts_kernel_job {
     const uint8_t *level;        /* the mode at each level; level 0 is the mode of `out` */
 };
 
-/* Memory of a thread for kernels. */
+/* Memory that a kernel needs in one thread. */
 struct ts_kernel_scratch {
     /* products of factor rows for fibres, for up to 256 bytes of columns at a time */
     _Alignas(64) char product[TS_BLOCK_NNZ * 256];
@@ -86,7 +86,7 @@ struct ts_kernel_edge {
     uint32_t first, last;
 };
 
-/* A partition, whose nonzeros are read. */
+/* A partition as the input of a kernel: packed or decoded blocks of nonzeros. */
 struct ts_kernel_input {
     const struct ts_disk_shard *entry;
     const void *raw;

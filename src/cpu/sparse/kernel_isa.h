@@ -6,7 +6,8 @@
 #include "cpu/sparse/kernel.h"
 #include "cpu/losses/rounds.h"
 
-/* Kernels that kernel_body.h compiles for one instruction set, type and width of vectors. */
+/* The functions that kernel_body.h compiles for one instruction set, type of products and width of
+ * vectors. */
 struct ts_kernel_set {
     ts_kernel_fn *products;
     /* NULL, like the members below, if rows are stored in another type than products */

@@ -7,7 +7,7 @@
 #include "cpu/sparse/pass_state.h"
 #include "cpu/ranks/share.h"
 
-/* A model that is evaluated at the nonzeros. */
+/* A model that a pass evaluates at the nonzeros, and the function that gets its values. */
 struct cells {
     const struct ts_weighted *what;
     ts_cells_fn *kernel;

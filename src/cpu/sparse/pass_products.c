@@ -10,7 +10,8 @@
 #include "cpu/ranks/share.h"
 #include "format/tensor_kind.h"
 
-/* The models whose products are summed in the same precision. */
+/* The models of a pass whose products are summed in the same precision, with their kernel and its
+ * job. */
 struct part {
     ts_kernel_fn *kernel;
     struct ts_kernel_job job;

@@ -10,7 +10,7 @@
 #include "cpu/ranks/share.h"
 #include "format/tensor_kind.h"
 
-/* A model whose rows the pass solves for. */
+/* A model for whose rows the pass solves, and the solver that sums their Gram matrices. */
 struct solved {
     struct ts_gram_rows *gram;
     struct ts_kernel_job job;
