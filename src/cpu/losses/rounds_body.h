@@ -208,8 +208,8 @@ INLINE void NAME(sum_rows)(const struct NAME(chunk) * c, const VEC *restrict p,
     }
 }
 
-/* A function for each compiled width, which computes the FOLD partial sums of a chunk's model
- * values, and one which adds to phi. */
+/* For each compiled width of rows (number of vectors), a function which computes the FOLD partial
+ * sums of a chunk's model values, and one which adds to phi, the weighted sums of rows. */
 #define WIDTH(n)                                                                 \
     static __attribute__((noinline)) void NAME(models_##n)(                      \
         const struct ts_rounds_job *job, const struct NAME(chunk) * c, int held, \

@@ -69,10 +69,11 @@ int ts_share_heads(struct ts_share *s, uint32_t mode, int rc, struct ts_kernel_e
                    void *heads, uint64_t head_bytes, struct ts_fmat *out, uint64_t *begin,
                    uint64_t *end, struct ts_err *err);
 
-/* Like ts_share_heads, for parts that are not rows. Each partition has two parts side by side: for
- * its first row, and for its last row (unused if there is only one row). The parts of a cut row (a
- * row of several ranks) are sent to the rank that folds it (adds them up). begin and end: the parts
- * to be added here. Part i belongs to partition i / 2, and to its last row if i is odd. */
+/* Like ts_share_heads, for parts (partial sums of a row) that are not rows of a matrix. Each
+ * partition has two parts side by side: for its first row, and for its last row (unused if there is
+ * only one row). The parts of a cut row (a row of several ranks) are sent to the rank that folds it
+ * (adds them up). begin and end: the parts to be added here. Part i belongs to partition i / 2, and
+ * to its last row if i is odd. */
 int ts_share_ends(struct ts_share *s, uint32_t mode, int rc, struct ts_kernel_edge *edge,
                   void *parts, uint64_t part_bytes, uint64_t *begin, uint64_t *end,
                   struct ts_err *err);

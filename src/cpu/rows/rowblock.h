@@ -26,7 +26,7 @@
 
 /* rows of a unit: those that coordinate descent updates at a time, one in each lane */
 #define TS_ROWBLOCK_UNIT 32u
-/* matrices of a unit of rows: coordinate descent needs 2, ADMM all 4 */
+/* matrices in the memory for a unit of rows: coordinate descent needs 2, ADMM all 4 */
 #define TS_ROWBLOCK_PLACES 4u
 
 /* The numbers that a step of coordinate descent on column r needs. G is the elementwise product of

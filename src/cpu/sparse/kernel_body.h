@@ -268,8 +268,8 @@ INLINE void NAME(columns)(const struct ts_kernel_job *job, const struct ts_unpac
     }
 }
 
-/* A function for each compiled width. They are not inlined, so that none becomes too large for the
- * compiler. */
+/* A function for each compiled width of rows (number of vectors). These are not inlined, so that no
+ * function becomes too large for the compiler. */
 #define COLUMNS(name, n_vec, two, stride)                                           \
     static __attribute__((noinline)) void NAME(name)(                               \
         const struct ts_kernel_job *job, const struct ts_unpacked *b, uint32_t col, \
