@@ -65,7 +65,7 @@ struct ts_backend_conf {
     uint64_t device_bytes;
     /* most bytes of host memory that `pin` will page-lock; page tables of devices grow with them */
     uint64_t host_bytes;
-    uint64_t spare_bytes; /* host memory that the backend may use as `wish` says; 0: none */
+    uint64_t spare_bytes; /* host memory that may make passes faster (see `wish`); 0: none */
     uint32_t needs;       /* bits of enum ts_capability that the run needs */
     int products;         /* 1: the run computes MTTKRPs only, and updates no rows */
     /* modes (bit m: mode m) whose products get separate memory: own_rows will be called for them */

@@ -9,8 +9,8 @@
  * at rank 32, the row work of a sweep takes 0.3 ns a row, a nonzero 0.05 ns. */
 #define ROW_COST 5.0
 
-/* if the slowest device takes at most this fraction more than the mean time, that counts as
- * noise */
+/* if the slowest device takes at most this fraction more than the mean time of all devices, the
+ * difference counts as noise */
 #define QUIET 0.01
 
 double ts_balance_cost(const struct ts_disk_shard *s)

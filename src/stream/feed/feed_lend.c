@@ -30,8 +30,8 @@ uint64_t ts_feed_pop(struct ts_feed_mode *m, struct ts_feed_queue *q)
 
 /* ---- queues of shards that can be lent ---- */
 
-/* Wakes threads that wait when one more shard can be lent: one of the consumer `owner` and, unless
- * a device keeps the shard, one of each consumer with nothing left in its own range. */
+/* To be called when one more shard can be lent. Wakes waiting threads: one of the consumer `owner`
+ * and, unless a device keeps the shard, one of each consumer with nothing left in its own range. */
 static void wake(struct ts_feed *f, uint32_t owner, int keep)
 {
     pthread_cond_signal(&f->consumer[owner].ready);

@@ -12,8 +12,8 @@
 
 #include <stdio.h>
 
-/* The tag of a job: the number of the shard, the number of the slot + 1 (0: resident), and the lane
- * of the trace (a row of its timeline) + 1 (0: none). */
+/* The tag of a job of the reader holds three numbers: that of the shard, that of the slot + 1 (0:
+ * resident), and that of the lane of the trace (a row of its timeline) + 1 (0: none). */
 #define TAG_SHARD_BITS 44
 #define TAG_SLOT_BITS  12
 

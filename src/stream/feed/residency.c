@@ -51,7 +51,7 @@ static int served(int only_mode, uint32_t mode)
     return only_mode < 0 || (uint32_t)only_mode == mode;
 }
 
-/* Whether a consumer keeps the shard. */
+/* Whether a consumer (a device) keeps the shard in its own memory. */
 static int kept(const unsigned char *const *keep, uint32_t mode, uint64_t shard)
 {
     return keep[mode] != NULL && keep[mode][shard] == TS_DEAL_KEEP;

@@ -30,8 +30,8 @@ enum slot_state { FREE, READING, READY };
 
 struct slot {
     enum slot_state state;
-    uint64_t number; /* number of the slab in it, in the sequence of all passes */
-    int stale;       /* 1: the slab in it will not be lent again, so the slot can be reused */
+    uint64_t number; /* number of the slab in the slot, in the sequence of all passes */
+    int stale;       /* 1: the slab in the slot will not be lent again, so the slot can be reused */
     char *base;
 };
 
