@@ -137,8 +137,8 @@ INLINE void TS_SUM_NAME(spread_rows)(const struct ts_unpacked *u, uint64_t key, 
     }
 }
 
-/* Like spread_rows, for blocks with shared fibres: adds the products of all levels above the
- * leaf. */
+/* Like spread_rows, for blocks with shared fibres: adds to s[p] the products of keys and indices
+ * for all levels between the first one and the leaf. */
 INLINE void TS_SUM_NAME(spread_fibres)(const struct ts_cell_sum_keys *k,
                                        const struct ts_unpacked *u, uint64_t *s)
 {

@@ -2,8 +2,9 @@
 /* mode_names.h - NAME.tsh/modes: reads the names of the modes and of the values, and the first
  * index of the input.
  *
- * The file exists when a mode has a name, or the base is not 1. It holds the checksum of the index
- * that it belongs to. A program that does not know this file can read the tensor all the same.
+ * The file exists when a mode has a name, or the first index is not 1. It holds the checksum of the
+ * index that it belongs to. A program that does not know this file can read the tensor all the
+ * same.
  *
  *   owner    names are malloc'ed; the tensor owns those that it read
  *   threads  one at a time

@@ -85,7 +85,7 @@ static int check_header(FILE *in, const struct ts_mode *m, uint32_t mode, struct
     return 0;
 }
 
-/* A position in a file descriptor that other threads may read from as well. */
+/* A position in a file, with a descriptor that other threads may use to read as well. */
 struct place {
     int fd;
     off_t at;

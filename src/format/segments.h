@@ -64,12 +64,13 @@ int ts_segments_parse(const void *bytes, size_t n_bytes, const char *where, stru
  * ts_disk_segments). */
 int ts_segments_is(const void *header);
 
-/* ts_tensor_open calls ts_segments_open_whole for an index that lists segments. It opens the tensor
+/* A merger is a function that makes one tensor of all segments of the tensor at `path`.
+ * ts_tensor_open calls ts_segments_open_whole for an index that lists segments. It opens the tensor
  * of all segments. If that tensor does not exist, or cannot be opened, the merger makes it first.
  * src/build sets the merger. Where the merger cannot make the tensor beside the segments, *ret is a
  * temporary tensor. Without a merger the call fails. */
 typedef int ts_segments_merger(const char *path, struct ts_tensor **ret, struct ts_err *err);
-/* replace 0: does nothing if a merger is already set */
+/* Sets the merger. replace 0: does nothing if one is already set. */
 void ts_segments_set_merger(ts_segments_merger *merger, int replace);
 int ts_segments_open_whole(const char *path, struct ts_tensor **ret, struct ts_err *err);
 

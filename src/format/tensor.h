@@ -70,7 +70,8 @@ struct ts_tensor {
     struct ts_dense *dense;
 };
 
-/* For a tensor of several segments, opens the tensor of all segments (ts_segments_open_whole). */
+/* Opens the tensor in a directory. If it has several segments (appended parts), opens the tensor of
+ * all of them (ts_segments_open_whole). */
 int ts_tensor_open(const char *path, struct ts_tensor **ret, struct ts_err *err);
 
 /* Opens the tensor in the directory `name` of the open directory `parent`. Messages call it

@@ -26,7 +26,7 @@ struct ts_unpack_conf {
     uint32_t value_kind;
     int weights;   /* nonzeros have weights: the second code of each is its weight */
     int as_double; /* values are decoded to float64, else to float32 */
-    int small;     /* the kind is TS_VALUE_INT, and float32 holds all values exactly */
+    int small;     /* 1: values are of kind TS_VALUE_INT, and float32 holds all exactly */
     double value_base;
     const double *dict; /* the dictionary of TS_VALUE_DICT */
 };

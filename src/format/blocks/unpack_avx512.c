@@ -123,8 +123,8 @@ static inline void merge(const struct ts_flags *restart, uint32_t n, const uint3
     }
 }
 
-/* Sets out[i] to in[c - 1], c the number of flags up to and including i; or to c - 1 if in is
- * NULL. */
+/* Gives each nonzero the entry of its node, a group of nonzeros that starts at a flag. Sets out[i]
+ * to in[c - 1], c the number of flags up to and including i; or to c - 1 if in is NULL. */
 static inline void spread(const struct ts_flags *flags, uint32_t n, const uint32_t *in,
                           uint32_t *out)
 {
