@@ -216,7 +216,8 @@ static uint64_t row_bytes(const struct ts_backend_conf *conf, uint32_t n)
     return ts_fmat_bytes(1, ts_cpu_conf_of_all(&few).rank, conf->precision);
 }
 
-/* Models with separate matrices take as long in one pass as in several, except for reading. */
+/* Returns the most models of a pass if they have separate matrices: several passes would save no
+ * time, and read the shards again. */
 uint32_t ts_cpu_together(const struct ts_backend_conf *conf, uint64_t own_bytes,
                          uint64_t shared_bytes)
 {

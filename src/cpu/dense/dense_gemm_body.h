@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dense_gemm_body.h - the text of the tile product. It is included with TS_REAL, TS_LANES,
- * TS_TILE_ROWS and TS_GEMM_NAME, and undefines all of these except TS_TILE_ROWS. The sums of a tile
- * stay in registers: TS_TILE_ROWS rows of one vector or two. */
+/* dense_gemm_body.h - the functions of dense_gemm.h, which multiply a tile of A by a panel of B. It
+ * is included with TS_REAL, TS_LANES, TS_TILE_ROWS and TS_GEMM_NAME, and undefines all of these
+ * except TS_TILE_ROWS. The sums of a tile stay in registers: TS_TILE_ROWS rows of one vector or
+ * two. */
 
 #define JOIN2(a, b) a##b
 #define JOIN(a, b)  JOIN2(a, b)

@@ -16,8 +16,8 @@
 
 #include "stream/feed/feed.h"
 
-/* Computes the figures and stores them in the tensor. Does nothing if it has all of them
- * already. */
+/* Computes norm, range, hash and number of unknown cells, and stores them in the tensor. Does
+ * nothing if the tensor has all of them already. */
 int ts_dense_scan(const struct ts_tensor *t, struct ts_feed *feed, uint32_t threads,
                   struct ts_err *err);
 

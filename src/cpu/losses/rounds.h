@@ -151,7 +151,8 @@ int ts_rounds_gradient(const struct ts_rounds_of *model, uint32_t n, uint32_t mo
 
 /* Updates the factor of `mode` by `multiply`, on all ranks. n models (n > 0) share the passes: each
  * shard is read once for all of them, or twice. apart: memory for B (the factor times its weights).
- * feed may be NULL, as in stream/backend.h. */
+ * feed NULL: no round is made; columns are only multiplied by their weights and divided by their
+ * sums. */
 int ts_rounds_run(const struct ts_rounds_of *model, uint32_t n, uint32_t mode, struct ts_feed *feed,
                   struct ts_backend_times *times, struct ts_err *err);
 

@@ -4,7 +4,7 @@
  *   rounds.c         a team of threads takes one shard after another
  *   rounds_memory.c  allocates the memory
  *   rounds_rows.c    the work of one thread on a partition
- *   rounds_matrix.c  the factor before and after its rounds
+ *   rounds_matrix.c  prepares a factor for its rounds, and stores it afterwards
  *
  *   owner    rounds_memory.c makes and frees it
  *   units    rows; a row has `stride` elements

@@ -38,8 +38,8 @@ static uint64_t least(uint64_t a, uint64_t b)
 }
 
 /* Adds to s->move the transfers that send heads (sums of first rows of partitions) of cut rows to
- * the rank that folds (adds up) each row. ends: parts are numbered as in ts_share_ends, and those
- * of the partition where the row begins are sent, too. Returns the number of transfers. */
+ * the rank that folds (adds up) each row. ends 1: each partition has two parts, and those of the
+ * partition where the row begins are sent, too. Returns the number of transfers. */
 static uint32_t head_moves(const struct ts_share *s, const uint64_t *cut, uint32_t n_rows, int ends,
                            uint64_t bytes)
 {

@@ -8,7 +8,7 @@
 #define MAX_ROUNDS 500   /* most rounds of coordinate descent */
 #define MAX_SOLVES 100   /* most solutions in pivoting, which usually takes a few */
 #define LANES      16u   /* a multiple of the lanes of any instruction set */
-#define ROUNDING   1e-13 /* largest rounding error of an entry of S a: see pivot() */
+#define ROUNDING   1e-13 /* largest rounding error of an entry of S a, if S has a diagonal of 1 */
 /* number of pivots in which all wrong entries change between free and fixed although their number
  * does not fall */
 #define SPARE 3

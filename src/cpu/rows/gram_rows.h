@@ -10,7 +10,7 @@
  *
  *   owner    the object owns its memory, made for the mode with most partitions
  *   units    partitions are those of the mode copy
- *   threads  ts_gram_rows_take: any, each with its own number; the others: one
+ *   threads  ts_gram_rows_take: any, each with its own number; other functions: one
  *   errors   0 or TS_ENOMEM; with several ranks those of cpu/ranks/share.h
  */
 #ifndef TS_CPU_GRAM_ROWS_H

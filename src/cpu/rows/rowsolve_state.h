@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rowsolve_state.h - struct ts_rowsolve, for the files of the row solve.
+/* rowsolve_state.h - struct ts_rowsolve, for the files that update and scale the rows of a factor.
  *
  *   rowsolve.c  solves for rows, and sums their Gram matrix
  *   rowscale.c  multiplies columns

@@ -64,8 +64,8 @@ struct ts_pass_run {
     struct ts_pass_loop loop;
 };
 
-/* Visits the partitions of this rank. start: as in struct ts_pass_loop, with the run as ctx.
- * Returns 0 or the first failure. */
+/* Visits the partitions of this rank. start: a function that each thread calls before its first
+ * partition, with the run as ctx; or NULL. Returns 0 or the first failure. */
 int ts_pass_over(struct ts_pass_run *r, struct ts_pass *p, uint32_t mode, struct ts_feed *feed,
                  int (*start)(void *run, struct ts_err *err), struct ts_err *err);
 
