@@ -150,9 +150,10 @@ void ts_feed_rewind(struct ts_feed *feed);
  * a pass. */
 void ts_feed_skip(struct ts_feed *feed, uint32_t modes);
 
-/* Sets the ranges (as in struct ts_feed_deal) of later passes over `mode`. Not to be called during
- * such a pass (between its first ts_feed_next and its end or ts_feed_rewind). Shards that were read
- * ahead are lent to the consumer of the new range. Shards that a device keeps stay there. */
+/* Sets the ranges of later passes over `mode`: consumer c gets shards first[c] .. first[c + 1] - 1.
+ * Not to be called during a pass over the mode (between its first ts_feed_next and its end or
+ * ts_feed_rewind). Shards that were read ahead are lent to the consumer of the new range. Shards
+ * that a device keeps stay there. */
 void ts_feed_deal(struct ts_feed *feed, uint32_t mode, const uint64_t *first);
 
 /* To be called when a consumer has failed: all waiting and later calls return rc (negative) and
