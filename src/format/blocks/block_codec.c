@@ -22,8 +22,8 @@ uint32_t ts_bits_get(const uint32_t *word, uint64_t at, uint32_t width)
 }
 
 /* A block while it is parsed. Sizes are found first, so that nothing outside the block is read. The
- * positions of flags come after the streams in a block. The lengths of the streams follow from the
- * number of flags at each level alone. */
+ * positions of flags (marks of nonzeros at which an index changes) come after the streams in a
+ * block. The lengths of the streams follow from the number of flags at each level alone. */
 struct parse {
     const uint32_t *word, *desc, *bitmap; /* the block, its stream descriptors, its bitmaps */
     uint32_t n_words, leaf, n_streams, n;
