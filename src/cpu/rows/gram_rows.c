@@ -139,7 +139,7 @@ static void solve_of(struct ts_gram_thread *t, uint32_t row, const double *whole
     keep(t, row, t->count, t->a, 1, t->at);
 }
 
-/* Solves the waiting rows together. */
+/* Solves for the rows whose sums are complete and that wait to be solved for together. */
 static void solve_waiting(struct ts_gram_thread *t)
 {
     const struct ts_gram_rows *g = t->all;
