@@ -23,8 +23,8 @@ size_t ts_part_text(const struct ts_tensor *t, const struct ts_part *part, char 
     return n;
 }
 
-/* Parses the text. Returns whether its numbers are possible, and whether ts_part_text makes the
- * same text of them. */
+/* Parses the text of the file `part`. Returns whether its numbers are possible, and whether
+ * ts_part_text makes the same text of them. */
 static int parse(const struct ts_tensor *t, const char *text, size_t bytes, struct ts_part *ret)
 {
     char again[TS_PART_BYTES];

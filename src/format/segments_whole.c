@@ -29,8 +29,8 @@ static int has_file(const struct ts_segments *s, uint32_t i, const char *name)
     return faccessat(ts_open_dir_fd(s->dir), path, F_OK, 0) == 0;
 }
 
-/* Whether a merge copies the file `options` of the first segment. It does not if the file has
- * options that this version does not know. */
+/* Whether a merge of all segments into one tensor copies the file `options` of the first segment.
+ * It does not if the file has options that this version does not know. */
 static int copies_options(const struct ts_segments *s)
 {
     struct ts_tensor *t = NULL;

@@ -12,7 +12,7 @@
 
 /* The parts of a block (block_codec.h). stream[2l - 2] and [2l - 1] are the `abs` and `delta`
  * streams of level l; the streams of codes follow. n_set[l] counts the flags of level l (nonzeros
- * at which its index changes), including position 0 at every level. */
+ * at which an index at level l or above changes), including position 0 at every level. */
 struct parse {
     /* the side bits (block_codec.h); the flag positions of all levels come first, a byte each */
     const uint8_t *side;
