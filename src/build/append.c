@@ -28,7 +28,7 @@
 #define PIPE_CHARS 24  /* bytes of the text "/dev/fd/" and a number */
 #define WAIT_MS    100 /* milliseconds between two checks whether the user wants to stop */
 
-/* ------------------------------------------------------------------ entries */
+/* ------------------------------------------------------------------ entries of the list of segments */
 
 static int add_bytes(void *ctx, int dir, const char *name)
 {
@@ -586,7 +586,7 @@ static int append(const struct ts_append_conf *conf, const struct input *in,
         rc = build_segment(&a, conf, in, build, err);
     if (rc == 0)
         rc = ts_append_take(&a, a.old->n, 0, err);
-    if (rc == 0 && a.unique) { /* merging finds a cell that is in two segments */
+    if (rc == 0 && a.unique) { /* fails if a cell is in two segments */
         a.entry[a.old->n].duplicates = TS_REPEATED_ERROR;
         rc = check_unique(&a, conf, &hash, err);
     }

@@ -23,10 +23,10 @@
 
 struct ts_append_conf {
     const char *path; /* the tensor that nonzeros are appended to */
-    /* How the input files are read and packed. Not used: out, force, duplicates, map, n_dims, after
-     * and like, which follow from the tensor. */
+    /* How the input files are read and packed. The members out, force, duplicates, map, n_dims,
+     * after and like are not used, because they follow from the tensor. */
     const struct ts_build_options *build;
-    /* options that the user gave, as bits of enum ts_kept_id; the tensor sets the others */
+    /* bit i is 1 if the user gave option i of enum ts_kept_id; others are taken from the tensor */
     uint64_t said;
     /* the user's options for tables, to which those kept in the tensor are added */
     struct ts_table_plan *plan;

@@ -26,7 +26,7 @@
  * merged. */
 static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 
-/* ------------------------------------------------------------------ the build */
+/* ------------------------------------------------------------------ building the tensor */
 
 /* Whether the tensor was built so that no two segments have the same cell. */
 static int is_unique(const struct ts_segments *s)
@@ -37,8 +37,8 @@ static int is_unique(const struct ts_segments *s)
     return 1;
 }
 
-/* The result is at least the size of the largest shard. It is the default if each mode has one
- * shard, because that shard does not show the limit. */
+/* The shard size that is returned is at least that of the largest shard. It is the default if each
+ * mode has one shard, because one shard does not show the limit that the build had. */
 uint64_t ts_append_shard_bytes(const struct ts_tensor *t)
 {
     uint64_t bytes = TS_BUILD_MIN_SHARD;
@@ -153,7 +153,7 @@ static int is_reader(const struct ts_append *a, const char *path, int looks)
         close(fd);
     }
     free(partial);
-    /* its result is in place already, and it is removing the old files */
+    /* 1: the other process has put its result in place already, and is removing the old files */
     if (ts_atomic_dir_replaced(path))
         return 1;
     return !h.other && (h.merges || looks < WAIT_LOOKS);

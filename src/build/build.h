@@ -4,8 +4,8 @@
  * The nonzeros of a source (files, the generator, a program) become records. The records are
  * sorted, and those of one cell are merged. Then they are sorted again for each mode copy. If they
  * need more than options.memory, they go through sorted runs in a temporary file. The bytes of the
- * tensor depend only on the set of nonzeros and on the options under "format" below. They do not
- * depend on memory, threads, tmp or the order of the input.
+ * tensor depend only on the set of nonzeros and on some options (marked in struct ts_build_options).
+ * They do not depend on memory, threads, tmp or the order of the input.
  *
  *   owner    strings and arrays of the options are the caller's and must stay
  *   units    bytes, nonzeros

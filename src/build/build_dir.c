@@ -181,7 +181,7 @@ int ts_build_dir_look(int dir, const char *path, struct ts_err *err)
 {
     struct looking l = { path, err };
     const int rc = ts_atomic_walk(dir, refuse_foreign, &l);
-    return rc == TS_EBUSY ? rc : 0; /* what cannot be read is told when it is to be replaced */
+    return rc == TS_EBUSY ? rc : 0; /* a failure to read the directory is reported later */
 }
 
 int ts_build_dir_open(const char *path, int force, struct ts_build_dir **ret, struct ts_err *err)
@@ -299,7 +299,7 @@ static int take_file(void *ctx, int from, const char *name)
 {
     struct taking *k = ctx;
     if (is_nfs_rest(name) || kind_of_file(from, name, 1) != TS_ATOMIC_OURS)
-        return 0; /* it has no meaning */
+        return 0; /* only files of the tensor are taken */
     if (linkat(from, name, k->to, name, 0) != 0)
         k->rc = copy_file(k, from, name);
     return k->rc < 0;

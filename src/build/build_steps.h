@@ -102,11 +102,11 @@ struct ts_build {
     /* for each mode, the field of a record in `spool` that holds its row; [order]: the field of the
      * value */
     uint8_t field[TS_MAX_ORDER + 1];
-    int gaps;                 /* 1: b->spool.mem has unused records between those of merge.piece */
+    int gaps;                 /* 1: b->spool.mem has unused space between the ranges of merge.piece */
     int mapped[TS_MAX_ORDER]; /* 1: the records hold compact rows of the mode, not indices */
     uint64_t dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
     /* The index of a record minus shift[m] is the index in the tensor. shift[m] is 0 unless mode m
-     * has times. dim[m] is the size before this subtraction, until the modes are numbered. */
+     * has times. dim[m] is the size before this subtraction, until the slices are numbered. */
     uint64_t shift[TS_MAX_ORDER];
 
     /* members for tables */
@@ -182,9 +182,9 @@ static inline void ts_build_work_add(const struct ts_build *b, uint64_t n)
 /* build_room.c. Compares the disk space that the build needs with the free space. begin, before
  * reading: fails if the space is too small, and warns if it may be; a trial only reports both.
  * watch, while reading: checks again, with the nonzeros read so far, `done` of `total`. known,
- * after reading and before packing: checks again with the counts known then; ranks agree here.
- * explain, after a failure because the disk is full: adds to the message how much space was
- * needed. */
+ * after reading and before packing: checks again with the counts known then. If one rank fails,
+ * all fail. explain, after a failure because the disk is full: adds to the message how much space
+ * was needed. */
 int ts_build_room_begin(struct ts_build *b, struct ts_err *err);
 int ts_build_room_watch(struct ts_build *b, int full, uint64_t done, uint64_t total,
                         struct ts_err *err);
@@ -217,7 +217,7 @@ struct ts_text_source;
 int ts_build_table_begin(struct ts_build *b, struct ts_text_source *s, struct ts_err *err);
 
 /* After reading: sets the sizes of modes of names and of times, which are not the largest index +
- * 1. Ranks agree here. */
+ * 1. rc: the result of reading. If it is a failure on one rank, all ranks fail. */
 int ts_build_table_sizes(struct ts_build *b, int rc, struct ts_err *err);
 
 /* For struct ts_names_conf (names.h): returns the memory of the dictionaries.
@@ -229,8 +229,8 @@ uint64_t ts_build_table_times_bytes(const struct ts_time_bin *bin);
 int ts_build_table_add_label(void *arg, uint32_t mode, const char *name, uint32_t n,
                              struct ts_err *err);
 
-/* With several ranks, on the rank that has numbered the mode: writes the labels after its last
- * name. */
+/* Completes the file of labels of a mode of names, after its last name has its label. With several
+ * ranks, only the rank that writes these labels does something. */
 int ts_build_table_end_names(struct ts_build *b, uint32_t mode, struct ts_err *err);
 
 /* build_after.c. For a build whose nonzeros are appended to the tensor o->after. names, before
@@ -242,7 +242,8 @@ int ts_build_after_times(const struct ts_build *b, uint32_t mode, uint64_t *firs
 int ts_build_after_sizes(struct ts_build *b, struct ts_err *err);
 
 /* build_names.c. With several ranks, after each has read its part of the files: numbers the names
- * of all ranks, gives b->names their indices, and writes the names as labels. Ranks agree here. */
+ * of all ranks, gives b->names their indices, and writes the names as labels. rc: the result of
+ * reading. If it is a failure on one rank, all ranks fail. */
 int ts_build_names(struct ts_build *b, int rc, struct ts_err *err);
 
 /* Writes the labels of a mode of names or times, where they are not written yet. */

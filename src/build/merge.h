@@ -55,8 +55,8 @@ struct ts_merge_account {
     /* sums of value * weight over the records of `gone` and of `made`, and of |value| * weight over
      * those of `gone`; without weights, a weight is 1 */
     double value_gone, value_made, value_size;
-    /* for a bound of the error by values rounded to 0: sum of the weights of the cells in `made`;
-     * without weights, the number of these cells */
+    /* Sum of the weights of the cells that merging has made or, without weights, their number. It
+     * bounds the error by values rounded to 0. */
     double roundable;
 };
 

@@ -2,8 +2,9 @@
 /* value_table.h - counts the distinct values of a tensor, and chooses a code for them.
  *
  * While there are few distinct values, all are counted. Later only a sample of them is counted,
- * chosen by hash, which is a smaller fraction the more there are. So the counted values and the
- * code depend only on the set of values, not on their order or on how threads divided them.
+ * chosen by hash. The more distinct values there are, the smaller is the fraction that is counted.
+ * So the counted values and the code depend only on the set of values, not on their order or on how
+ * threads divided them.
  *
  *   owner    the caller
  *   units    a value is given by its float32 bits (value_bytes 4; high half zero) or float64 bits

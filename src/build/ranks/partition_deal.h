@@ -36,7 +36,7 @@ int ts_partition_deal_new(const struct ts_partition_deal_plan *plan, struct ts_p
 void ts_partition_deal_free(struct ts_partition_deal *d); /* d may be NULL */
 
 /* Returns spare memory for a packed partition of n_words words, or NULL if too little is left. Its
- * `room` is 0, so no pool frees it. The partition must be given to ts_partition_deal_add. */
+ * member `room` is 0, so no pool frees it. The partition must be given to ts_partition_deal_add. */
 struct ts_packed_partition *ts_partition_deal_room(struct ts_partition_deal *d, uint32_t n_words);
 
 /* Adds the next partition of this rank. A partition in spare memory is not copied. */

@@ -31,7 +31,7 @@ struct ts_dealing {
     struct ts_build *b;
     const struct ts_build_ranks_sort *s;
     struct ts_comm *c;
-    uint32_t spool; /* which of the lists of records s->from is being read */
+    uint32_t spool; /* number in s->from of the list of records that is being read */
     uint64_t at;    /* number of the next record to be read from this list */
     uint64_t piece; /* most records that a rank sends in a round */
     /* arrays of `piece` records: as read, converted, and grouped by the rank they go to */

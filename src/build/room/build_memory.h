@@ -2,8 +2,8 @@
 /* build_memory.h - divides the memory of a build before input is read.
  *
  * Most of the memory is two areas, in which records are sorted, and a smaller one (scratch). With
- * several ranks, each rank also keeps records in two rooms, each as large as an area, and other
- * records in files. Besides, a build reads (text, batches), merges (tables of values and used
+ * several ranks, each rank also keeps records in two more blocks of the size of an area, and the
+ * other records in files. Besides, a build reads (text, batches), merges (tables of values and used
  * slices) or packs (shards that wait for the disk). Only one of these steps runs at a time. So the
  * budget is reduced by the memory of sorting, and of the step that needs most. If each thread would
  * need too much, fewer threads work.

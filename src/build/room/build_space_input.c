@@ -97,7 +97,7 @@ void ts_build_space_of_synth(const struct ts_synth *s, struct ts_build_space_in 
         value = 0;
     }
     in->nnz.low = least(ts_space_bytes(drawn), in->nnz.high);
-    /* in the first case all sets of so many cells are equally likely */
+    /* if all cells have about the same probability, all sets of nnz cells are equally likely */
     if (s->ratings || squares * cells < 1.001)
         bits = fmin(log2_choose(cells, (double)in->nnz.low),
                     log2_choose(cells, ts_space_number(in->nnz.high)));

@@ -2,7 +2,7 @@
 /* spool.h - stores a sequence of records: in memory, in a temporary file, or the first records in
  * memory and the later ones in a file.
  *
- *   owner    the spool owns its file; memory and rooms belong to the caller
+ *   owner    the spool owns its file; memory and rooms (see below) belong to the caller
  *   units    records of one layout
  *   threads  one at a time
  *   errors   0 or a negative ts_code

@@ -108,7 +108,7 @@ static int copy_mode(struct copy *c, uint32_t mode, struct ts_err *err)
     return finish(path, to, rc, err);
 }
 
-/* ---- files beside them ---- */
+/* ---- files without shards ---- */
 
 /* Copies the open file `from` to the file `name` of the part, and closes `from`. */
 static int copy_open(struct copy *c, const char *name, int from, struct ts_err *err)
