@@ -24,8 +24,9 @@ static inline int ts_file_sample_is_on(const struct ts_file_sample *s)
     return s->share > 0 && s->share < 1;
 }
 
-/* To be called at the end of a file, of which `read` bytes were read. size: bytes of the file; 0 if
- * it is not a regular file. */
+/* Adds to s->due how many bytes of later files the `read` bytes of a file stand for, because they
+ * are more than its share. To be called at the end of each file. size: bytes of the file; 0 if it
+ * is not a regular file. */
 void ts_file_sample_count(struct ts_file_sample *s, uint64_t read, uint64_t size);
 
 /* Returns the number of the file to read, which is `next` or a later one; n_paths: none is left. */

@@ -54,7 +54,7 @@ struct ts_binary_source {
     uint64_t next_number;
     int ended;
     struct ts_file_sample sample;
-    /* bytes of pieces and files that are done; atomic: progress reads it without the lock */
+    /* bytes on disk that were read or skipped; atomic: progress reads it without the lock */
     uint64_t done_bytes;
 };
 

@@ -2,9 +2,9 @@
 /* binary_source.h - reads nonzeros from binary files (binary_kind.h) with many threads, as a source
  * (source.h).
  *
- * Threads take pieces, each with the same number of nonzeros, in turn. From a plain file each
- * thread reads its piece itself, or its piece of each array if modes and values are separate
- * arrays. Pipes and packed files are read in order, and cannot hold separate arrays.
+ * Threads take pieces, each with the same number of nonzeros, in turn. From an uncompressed file
+ * each thread reads its piece itself, or its piece of each array if modes and values are separate
+ * arrays. Pipes and compressed files are read in order, and cannot hold separate arrays.
  *
  *   owner    the source owns its threads, buffers and files
  *   units    nonzeros; positions in messages are bytes from the start of the (unpacked) file

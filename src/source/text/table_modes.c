@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* table_modes.c - returns what other modules need to know about the modes of a table. */
+/* table_modes.c - returns the names, columns and kinds of fields of the modes of a table. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

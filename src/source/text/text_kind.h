@@ -9,7 +9,7 @@
  * table.
  *
  *   owner    text and batch are the caller's; `form` is the state of the kind for the whole input
- *   threads  header from one at a time; parse is called from many with a header known
+ *   threads  header: one thread at a time; parse: many threads, after a header was parsed
  *   errors   TS_EFORMAT, TS_ELIMIT or TS_EARG with a message that does not begin with file and
  *            line: the caller adds them (*line counts from 1, within the text)
  */
@@ -57,9 +57,9 @@ struct ts_text_kind {
     int (*recognise)(const char *text, size_t bytes);
 
     /* Parses the start of a file: what comes before the first nonzero. Returns 1 and fills
-     * order, bytes and lines (and sizes where ret->sized); 0 if there is nothing, and then
-     * ret->bytes is the length of a byte order mark; negative if it is wrong. *rules then apply
-     * to this file. */
+     * order, bytes and lines (and sizes where ret->sized); 0 if there is no header, and then
+     * ret->bytes is the length of a byte order mark; negative if the header is wrong. Sets *rules
+     * to those of this file. */
     int (*header)(void *form, struct ts_tns_rules *rules, const char *text, size_t bytes,
                   struct ts_tns_header *ret, uint64_t *line, struct ts_err *err);
 

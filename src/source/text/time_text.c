@@ -338,8 +338,8 @@ static size_t put_reading(uint32_t unit, const struct ts_number *x, char *ret, s
     return (size_t)snprintf(ret, room, "%s %s", at, units[unit].words);
 }
 
-/* Returns the other units, as bits, than that of the column in which a message shows an ambiguous
- * number. */
+/* Returns the units, as bits, in which a message shows an ambiguous number, except the unit of its
+ * column. */
 static uint32_t other_readings(const struct ts_time_rule *r, const struct ts_number *x)
 {
     uint32_t found = clear_units(x);
