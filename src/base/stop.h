@@ -2,7 +2,7 @@
 /* stop.h - requests of the user to stop: a signal handler sets a number, which long work checks.
  *
  * Long work checks between its steps, so that a program ends within two seconds after Ctrl-C,
- * including work that it must undo.
+ * including the time to undo unfinished work.
  */
 #ifndef TS_BASE_STOP_H
 #define TS_BASE_STOP_H

@@ -76,8 +76,8 @@ struct ts_atomic_conf {
 
 struct ts_atomic_dir;
 
-/* Checks all conditions that can be checked in advance, makes PATH.suffix, locks it, and removes
- * the files that a dead process left in it. */
+/* Checks before the work, as far as possible, that the result can get its name at the end. Then
+ * makes PATH.suffix, locks it, and removes the files that a dead process left in it. */
 int ts_atomic_dir_open(const struct ts_atomic_conf *conf, struct ts_atomic_dir **ret,
                        struct ts_err *err);
 void ts_atomic_dir_close(struct ts_atomic_dir *d);

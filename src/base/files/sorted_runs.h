@@ -17,8 +17,8 @@
  *             of the runs
  *   calls     new, add, end, next until no record is left, free
  *
- * Pairs of a number (source/names/number_pairs.h) are distributed to ranges before they are written
- * to disk. Their chunks are the runs here, and are not sorted.
+ * Pairs of a number and a value (source/names/number_pairs.h) are distributed to ranges of numbers
+ * before they are written to disk. Their chunks take the place of runs, and are not sorted.
  *
  *   owner    the object owns the file and the list of runs; the sort fills the entries of the list
  *   units    bytes
