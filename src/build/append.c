@@ -28,7 +28,7 @@
 #define PIPE_CHARS 24  /* bytes of the text "/dev/fd/" and a number */
 #define WAIT_MS    100 /* milliseconds between two checks whether the user wants to stop */
 
-/* ------------------------------------------------------------------ entries of the list of segments */
+/* ------------------------------------------------------------------ the list of segments */
 
 static int add_bytes(void *ctx, int dir, const char *name)
 {

@@ -21,6 +21,7 @@
 #include "build/build.h"
 #include "format/layout.h"
 
+/* What is appended to a tensor, and how. */
 struct ts_append_conf {
     const char *path; /* the tensor that nonzeros are appended to */
     /* How the input files are read and packed. The members out, force, duplicates, map, n_dims,
@@ -39,6 +40,7 @@ struct ts_append_conf {
     uint64_t time; /* time of the append, in seconds since 1970 */
 };
 
+/* What a change of a tensor has done. */
 struct ts_append_report {
     /* segments after the change; for a merge: segments merged, 0: none */
     uint32_t n_segments;

@@ -13,6 +13,7 @@
 #include "format/kept.h"
 #include "format/segments.h"
 
+/* A change of a tensor that is in progress. */
 struct ts_append {
     struct ts_build_dir *dir; /* the new directory, which holds the lock of the tensor */
     struct ts_segments *old;
@@ -32,9 +33,9 @@ void ts_append_end(struct ts_append *a);
  * when *o->stop is set. After a second it calls o->note once. Returns 1 if there is nothing left to
  * merge. `turn` says for what it waits: */
 enum ts_append_turn {
-    /* for a program that wants to read: until the lock is free, or one merged tensor is there */
+    /* for a program that wants to read: waits until the lock is free, or segments are merged */
     TS_TURN_TO_MERGE,
-    /* for a compaction: until the lock is free, whatever was changed meanwhile */
+    /* for a compaction: waits until the lock is free, whatever was changed before */
     TS_TURN_TO_COMPACT,
     /* for an append, undo or drop: waits only for a merge, and without o->stop at most a second;
      * fails at once if the lock belongs to another kind of change */

@@ -4,8 +4,8 @@
  * The nonzeros of a source (files, the generator, a program) become records. The records are
  * sorted, and those of one cell are merged. Then they are sorted again for each mode copy. If they
  * need more than options.memory, they go through sorted runs in a temporary file. The bytes of the
- * tensor depend only on the set of nonzeros and on some options (marked in struct ts_build_options).
- * They do not depend on memory, threads, tmp or the order of the input.
+ * tensor depend only on the set of nonzeros and on some options, which struct ts_build_options
+ * marks. They do not depend on memory, threads, tmp or the order of the input.
  *
  *   owner    strings and arrays of the options are the caller's and must stay
  *   units    bytes, nonzeros
@@ -46,8 +46,8 @@ struct ts_tensor;
 /* Counts and checksum of the builds that made the segments of a tensor. A build that merges these
  * segments keeps the sums over them. */
 struct ts_build_carried {
-    uint64_t input_nnz, n_duplicates, n_zeros; /* as in the header of the index */
-    struct ts_cell_sum records;                /* checksum, as in NAME.tsh/sums */
+    uint64_t input_nnz, n_duplicates, n_zeros; /* nonzeros read, merged into others, dropped as zeros */
+    struct ts_cell_sum records;                /* checksum over the nonzeros that were read */
 };
 
 struct ts_build_options {
@@ -111,7 +111,7 @@ struct ts_build_options {
     /* the build ends with TS_ESTOP when it is set; may be NULL */
     const volatile sig_atomic_t *stop;
 
-    /* name of the setting that names the result, for messages, as in struct ts_room */
+    /* for messages, the setting that names the result; NULL: TS_SET_OUTPUT; "": no setting does */
     const char *place;
     int no_space_check; /* 1: the build starts however little space is free */
     uint64_t expect;    /* number of nonzeros of ts_build_source, without zeros; 0: not known */
@@ -138,6 +138,7 @@ struct ts_build_options {
 
 enum ts_need_when { TS_NEED_BEFORE, TS_NEED_READ, TS_NEED_MERGED };
 
+/* Counts, times and messages of a build, for its user. */
 struct ts_build_report {
     uint64_t nnz, input_nnz, n_duplicates, n_zeros;
     uint64_t n_rounded;    /* number of values rounded to 0, when they were read or added up */
@@ -147,8 +148,8 @@ struct ts_build_report {
     uint64_t dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
     uint64_t n_runs; /* number of sorted runs in the temporary file */
     uint64_t read_ns, merge_ns, pack_ns, sync_ns;
-    /* Time in which this rank exchanged data with other ranks or waited for them, as part of the
-     * times above. */
+    /* Time in which this rank exchanged data with other ranks or waited for them. The times of the
+     * steps include it. */
     uint64_t exchange_ns;
     uint64_t text_bytes; /* bytes on disk of the files that were read */
     uint32_t base;       /* first index of a mode in the input: 0 or 1 */

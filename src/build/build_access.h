@@ -20,11 +20,13 @@
 #define TS_BUILD_ACL_BYTES \
     4096 /* bytes of an ACL with 511 entries; a longer ACL counts as one that cannot be set */
 
+/* A POSIX ACL as the kernel stores it. */
 struct ts_build_acl {
     int n; /* bytes of the ACL; 0: there is none; -1: it cannot be read */
     unsigned char byte[TS_BUILD_ACL_BYTES];
 };
 
+/* Who may read and write a tensor. */
 struct ts_build_access {
     uid_t uid, file_uid;
     gid_t gid, file_gid;

@@ -151,9 +151,9 @@ int ts_build_after_times(const struct ts_build *b, uint32_t m, uint64_t *first, 
     return rc;
 }
 
-/* Fails if the old tensor has labels of mode m, and the new nonzeros give its indices as numbers. For
- * a table it always fails, for other input if an index has no label. It does not fail if a file of
- * all labels is given (o->map). */
+/* Fails if the old tensor has labels of mode m, and the new nonzeros give its indices as numbers.
+ * For a table it always fails, for other input if an index has no label. It does not fail if a file
+ * of all labels is given (o->map). */
 static int check_labelled(const struct ts_build *b, uint32_t m, uint64_t dim, struct ts_err *err)
 {
     const struct ts_tensor *t = b->o->after;

@@ -30,8 +30,8 @@ int ts_build_dir_check(const char *path, int force, struct ts_err *err);
  * not belong to a tensor. The message names that file. */
 int ts_build_dir_look(int dir, const char *path, struct ts_err *err);
 
-/* Opens the same directory on a rank other than the one that made it, by its path. Only files in it
- * can be written. */
+/* For ranks other than 0: opens the directory that rank 0 has made, by its path. These ranks can
+ * only write files in it. */
 int ts_build_dir_join(const char *path, struct ts_build_dir **ret, struct ts_err *err);
 
 /* Removes the directory unless it was committed. d may be NULL. */

@@ -102,7 +102,7 @@ struct ts_build {
     /* for each mode, the field of a record in `spool` that holds its row; [order]: the field of the
      * value */
     uint8_t field[TS_MAX_ORDER + 1];
-    int gaps;                 /* 1: b->spool.mem has unused space between the ranges of merge.piece */
+    int gaps;                 /* 1: b->spool.mem has unused space between ranges of records */
     int mapped[TS_MAX_ORDER]; /* 1: the records hold compact rows of the mode, not indices */
     uint64_t dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
     /* The index of a record minus shift[m] is the index in the tensor. shift[m] is 0 unless mode m
@@ -197,7 +197,7 @@ int ts_build_check_stop(const struct ts_build *b, struct ts_err *err);
 /* Writes the message of TS_ESTOP. */
 int ts_build_fail_stopped(const struct ts_build *b, struct ts_err *err);
 
-/* Returns the other one of the two areas than `used`. */
+/* Returns the one of the two areas that is not `used`. */
 static inline uint64_t *ts_build_other_area(const struct ts_build *b, const uint64_t *used)
 {
     return b->area[used == b->area[0]];
@@ -294,6 +294,7 @@ int ts_build_number(struct ts_build *b, struct ts_err *err);
  * ts_build_spool_sort says `overwrites`. */
 typedef int ts_build_spool_fn(void *arg, uint64_t *rec, uint64_t n, struct ts_err *err);
 
+/* How the nonzeros of a build are sorted, and which function receives them. */
 struct ts_build_spool_sort {
     /* layout to sort in: its field f is field source[f] of the records in b->spool */
     const struct ts_record_layout *to;

@@ -23,12 +23,14 @@
 #include "source/source.h"
 #include "build/sort/record.h"
 
+/* A range of the array whose records have one layout. */
 struct ts_collect_segment {
     uint64_t at;       /* position in the array, in words */
-    uint64_t first, n; /* number of records in the array before these, and of these */
+    uint64_t first, n; /* number of records before the range; number of records in it */
     struct ts_record_layout layout;
 };
 
+/* The array, and the counts and the state of the threads that fill it. */
 struct ts_collect {
     uint32_t order, value_bits;
     int weights; /* 0, or set to 1 by the caller: nonzeros have weights */

@@ -50,7 +50,7 @@ struct ts_merge_account {
      * made from them */
     struct ts_cell_sum gone, made;
     struct ts_cell_sum kept;  /* checksum over all records that remain */
-    struct ts_cell_sum cells; /* like `kept`, with `shift` subtracted from the indices */
+    struct ts_cell_sum cells; /* `kept` after `shift` is subtracted from the indices */
     uint64_t n_rounded;       /* number of merged values that were rounded to 0 (ts_value_keep) */
     /* sums of value * weight over the records of `gone` and of `made`, and of |value| * weight over
      * those of `gone`; without weights, a weight is 1 */

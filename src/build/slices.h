@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 
+/* The used indices of a mode, as a bitmap. */
 struct ts_slices {
     /* the first index of the bitmap: 0, or set by the caller before indices are marked */
     uint64_t first;

@@ -16,6 +16,7 @@
  * branches */
 #define TS_RANGES_FEW 6u
 
+/* n ranges of records in sorted order. */
 struct ts_ranges {
     uint32_t n, words;
     const uint64_t *split;             /* first records of ranges 1 .. n - 1, ascending */

@@ -27,6 +27,7 @@ struct ts_dealing_take {
     uint64_t before, n;
 };
 
+/* The state of a sort over all ranks. n: number of ranks. */
 struct ts_dealing {
     struct ts_build *b;
     const struct ts_build_ranks_sort *s;

@@ -166,8 +166,8 @@ static struct ts_dealing_take find_take(const struct ts_dealing *d, uint32_t ran
                                      row[d->c->rank] };
 }
 
-/* Copies records first .. end - 1 of those in the first n_takes entries of d->take, counted over
- * these entries, to `to`. */
+/* The first n_takes entries of d->take are ranges of records, which form one sequence. Copies
+ * records first .. end - 1 of the sequence to their places in the array `to`. */
 static void copy_taken(const struct ts_dealing *d, uint32_t n_takes, uint64_t *to, uint64_t first,
                        uint64_t end)
 {

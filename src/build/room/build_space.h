@@ -37,7 +37,7 @@ static inline double ts_space_number(uint64_t x)
 struct ts_build_space_in {
     const struct ts_build_options *o;
     uint32_t order;
-    uint64_t beside_bytes; /* as in ts_build_memory_share_beside */
+    uint64_t beside_bytes; /* memory that reading needs besides text and batches */
     char separator;        /* separator of columns in a table; ' ' or 0: blanks */
     /* number of nonzeros that all ranks read, without dropped zeros */
     struct ts_space read;

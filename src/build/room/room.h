@@ -18,6 +18,7 @@
 #include "base/files/disk_free.h"
 #include "base/err.h"
 
+/* A lower and an upper bound of a number of bytes or nonzeros. */
 struct ts_space {
     uint64_t low, high;
 };
@@ -30,6 +31,7 @@ struct ts_need {
     struct ts_space memory;
 };
 
+/* The free space and memory for a command. */
 struct ts_room {
     const char *what; /* the command as messages name it: "the build" */
     const char *name; /* name of the result (a tensor or file) in messages */

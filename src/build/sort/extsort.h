@@ -42,7 +42,7 @@ void ts_extsort_free(struct ts_extsort *x); /* x may be NULL */
 /* Two areas of memory, and the records that fill the first of them. */
 struct ts_extsort_area {
     const struct ts_record_layout *layout;
-    uint32_t key_bits; /* as in record_sort.h */
+    uint32_t key_bits; /* number of first bits that decide most comparisons */
     uint64_t *mem[2];  /* the two areas */
     uint64_t words;    /* words of each area */
     uint64_t n;        /* number of records in mem[0] */

@@ -23,6 +23,7 @@
 #define TS_RECORD_FIELDS (TS_MAX_ORDER + 1)
 #define TS_RECORD_WORDS  12u /* (16 modes x 40 bits + a value of 64) / 64, rounded up */
 
+/* Where each field is in the bits of a record. */
 struct ts_record_layout {
     uint32_t n_fields, words, bits;
     uint32_t width[TS_RECORD_FIELDS]; /* bits of each field: 0..64 */

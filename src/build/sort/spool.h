@@ -22,6 +22,7 @@ struct ts_spool_rooms {
     int taken[2];
 };
 
+/* A stored sequence of records. */
 struct ts_spool {
     struct ts_record_layout layout;
     uint64_t n;

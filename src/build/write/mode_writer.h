@@ -26,6 +26,7 @@
 
 struct ts_mode_writer;
 
+/* Spare memory for packed partitions. */
 struct ts_spare {
     void *mem;
     uint64_t bytes; /* bytes of the memory; 0: no memory */
@@ -57,6 +58,7 @@ struct ts_mode_writer_plan {
     _Atomic uint64_t *work; /* grows with the nonzeros that are packed; may be NULL */
 };
 
+/* The result of writing the shards of a mode. */
 struct ts_mode_written {
     struct ts_disk_shard *shard; /* table of shards; the caller frees it */
     uint64_t n_shards, file_bytes, largest_slice;
