@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "format/layout.h"
 
+/* A batch of n nonzeros, and counts of the input that it is from. */
 struct ts_batch {
     uint32_t order;
     uint64_t n, room;

@@ -14,6 +14,7 @@
 
 #include <stdint.h>
 
+/* How much of the files a sample reads. */
 struct ts_file_sample {
     double share; /* fraction of each file to read; 0 or 1: all of it */
     double due;   /* bytes of later files that must still be left out */

@@ -22,6 +22,7 @@
 /* Number of a batch that may be put before or after any other batch. */
 #define TS_SINK_ANY UINT64_MAX
 
+/* The taker of batches. `self` is the first argument of its functions. */
 struct ts_sink {
     void *self;
 
@@ -43,6 +44,7 @@ struct ts_sink {
     void (*why)(void *self, struct ts_err *ret);
 };
 
+/* The giver of batches. `self` is the first argument of its functions. */
 struct ts_source {
     void *self;
     const char *unit; /* what progress counts: "bytes", "nonzeros" */

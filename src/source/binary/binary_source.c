@@ -213,7 +213,7 @@ static int is_plain_file(const char *path)
     return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* Checks the headers of the other files, if they are regular and not packed. */
+/* Checks the headers of all files after the first that are regular and not compressed. */
 static int check_others(struct ts_binary_source *s, struct ts_err *err)
 {
     for (uint32_t i = 1; i < s->plan.n_paths; i++) {

@@ -39,7 +39,7 @@ int ts_name_dictionary_open(struct ts_name_dictionary *d, uint64_t room, uint32_
                             struct ts_err *err);
 void ts_name_dictionary_close(struct ts_name_dictionary *d);
 
-/* Looks up n names, like ts_names_find. */
+/* Looks up n names. Sets ret[i] to the number of name i, if the name has one. */
 void ts_name_dictionary_find(const struct ts_name_dictionary *d, uint32_t n,
                              const char *const name[], const uint32_t len[], uint64_t ret[]);
 

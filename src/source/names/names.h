@@ -129,14 +129,14 @@ int ts_names_told(struct ts_names *n, const uint64_t n_names[], struct ts_err *e
 int ts_names_next(struct ts_names *n, char *buf, size_t buf_bytes, struct ts_batch *b,
                   struct ts_err *err);
 
-/* To be called after the last ts_names_next: returns 0, or TS_EIO if it did not return the same
- * nonzeros that were written to wait. */
+/* To be called after the last ts_names_next: returns 0, or TS_EIO if the nonzeros that it returned
+ * are not those that were written to the file. */
 int ts_names_check(const struct ts_names *n, struct ts_err *err);
 
 /* To be called after ts_names_end: returns how many different names a mode has. */
 uint64_t ts_names_count(const struct ts_names *n, uint32_t mode);
 
-/* Returns how many times dictionaries were begun (generations, see above) so far. */
+/* Returns how many times empty dictionaries were begun so far (the number of generations). */
 uint64_t ts_names_generations(const struct ts_names *n);
 
 #endif

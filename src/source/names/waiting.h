@@ -12,6 +12,7 @@
 
 #include "source/batch.h"
 
+/* The file of nonzeros that wait, and the form of its records. */
 struct ts_waiting {
     const char *tmp; /* directory of the file */
     int fd;          /* descriptor of the file; -1: there is none */

@@ -11,6 +11,7 @@
 
 #include "source/text/text_source.h"
 
+/* A line of a text, and its position for messages. */
 struct ts_text_line {
     const char *name; /* name of the file */
     uint64_t number;

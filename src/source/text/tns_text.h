@@ -24,6 +24,7 @@
 
 #define TS_TEXT_PAD 32u /* readable bytes that must follow a text */
 
+/* How the lines of a text are parsed. */
 struct ts_tns_rules {
     uint32_t order;
     uint32_t base;        /* first index: 0 or 1 */
