@@ -59,6 +59,7 @@ struct ts_opt_alias {
     const char *name, *option;
 };
 
+/* A command: its texts for help, and its options. */
 struct ts_cmd {
     const char *program;  /* name of the program, as "tshard" */
     const char *name;     /* name of the command; NULL if the program has only one */

@@ -51,6 +51,7 @@ enum ts_atomic_kind {
     TS_ATOMIC_UNMARKED,
 };
 
+/* How a result is written and put in place. */
 struct ts_atomic_conf {
     const char *path;   /* path of the result, as the user gave it; copied */
     const char *suffix; /* added to the path until the commit: ".building" or ".partial" */
@@ -105,7 +106,7 @@ int ts_atomic_dir_held(int partial, long *pid);
 /* Whether the directory PATH is a result that replaced another one, which is now PATH.partial and
  * was not removed because the process was killed. No run resumes from such a PATH.partial. */
 int ts_atomic_dir_replaced(const char *path);
-/* like ts_atomic_dir_replaced, for PATH as an open directory */
+/* Whether the open directory `dir` is a result that replaced another one, which was not removed. */
 int ts_atomic_dir_replaces(int dir);
 
 /* Reads the first bytes of a regular file of a directory, for `kind`: returns their number, at most

@@ -18,6 +18,7 @@
 
 #include "base/err.h"
 
+/* An input or an output of a command. */
 struct ts_place {
     const char *path; /* path of the input or output; NULL: there is none */
     /* for an output: the suffix of its first name, such as ".partial"; NULL: an input */

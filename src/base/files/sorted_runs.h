@@ -33,6 +33,7 @@
 
 #include "base/err.h"
 
+/* A file of sorted runs, and the list of these runs. */
 struct ts_sorted_runs {
     const char *tmp;                   /* directory of the file */
     const char *purpose;               /* in messages, for "out of memory for ..." */

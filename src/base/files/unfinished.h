@@ -14,6 +14,7 @@
 #ifndef TS_BASE_UNFINISHED_H
 #define TS_BASE_UNFINISHED_H
 
+/* An entry in the list of incomplete results, and the function that undoes one. */
 struct ts_unfinished {
     void (*undo)(void *object);
     void *object;

@@ -16,6 +16,7 @@
 
 #include <stdint.h>
 
+/* What this process may use of the machine. */
 struct ts_machine {
     uint64_t total_bytes; /* memory, or the lowest limit on it */
     uint64_t free_bytes;  /* memory that this process could still allocate */

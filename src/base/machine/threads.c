@@ -57,7 +57,7 @@ static int init_attr(pthread_attr_t *attr)
     const int rc = pthread_attr_init(attr);
     if (rc == 0 &&
         stack >
-            0) /* a size that is too small is refused here as in libgomp, and the default is used */
+            0) /* like libgomp, refuses a size that is too small, and uses the default */
         (void)pthread_attr_setstacksize(attr, stack);
     return rc;
 }
