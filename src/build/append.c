@@ -138,7 +138,7 @@ static int check_access(const char *path, struct ts_err *err)
 int ts_append_begin(struct ts_append *a, const char *path, struct ts_err *err)
 {
     struct ts_tensor *t = NULL;
-    /* first, so that its message comes if the path is no tensor */
+    /* opens the segments first, because its message says if the path is no tensor */
     int rc = ts_segments_open(path, &a->old, err);
     if (rc < 0)
         return rc;
@@ -206,7 +206,7 @@ int ts_append_list(const struct ts_append *a, uint32_t n, const uint64_t *merged
     return rc;
 }
 
-/* ------------------------------------------------------------------ append */
+/* ------------------------------------------------------------------ appending nonzeros */
 
 /* Checks that modes and values have the same names in both tensors, where both name them. */
 static int check_names(const struct ts_tensor *last, const struct ts_tensor *t, struct ts_err *err)

@@ -118,9 +118,10 @@ static int is_whole_at(const char *path, struct ts_err *err)
     return rc;
 }
 
+/* What the process that holds the lock does, by the names in its new directory. */
 struct holder {
-    char next[32]; /* name of the segment that an append would make */
-    int merges, other;
+    char next[32];     /* name of the segment that an append would make */
+    int merges, other; /* 1: the names show a merge; 1: they show another change */
 };
 
 static int note_name(void *ctx, int dir, const char *name)
@@ -192,7 +193,7 @@ int ts_append_turn(struct ts_append *a, const char *path, enum ts_append_turn tu
     }
 }
 
-/* ------------------------------------------------------------------ merge */
+/* ------------------------------------------------------------------ merging the segments */
 
 /* Makes the merged tensor in the tensor's directory, beside the segments. Sets *begun to 1 if the
  * tensor was locked, or if the failure has nothing to do with the lock. Then a merge into a
@@ -304,7 +305,7 @@ int ts_append_merge(const char *path, const struct ts_build_options *o,
     return rc < 0 ? rc : 0;
 }
 
-/* ------------------------------------------------------------------ compact */
+/* ------------------------------------------------------------------ replacing the segments */
 
 /* Reads all files of a tensor, and checks their checksums. */
 static int check_contents(const struct ts_tensor *t, const volatile sig_atomic_t *stop,

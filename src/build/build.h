@@ -46,8 +46,9 @@ struct ts_tensor;
 /* Counts and checksum of the builds that made the segments of a tensor. A build that merges these
  * segments keeps the sums over them. */
 struct ts_build_carried {
-    uint64_t input_nnz, n_duplicates, n_zeros; /* nonzeros read, merged into others, dropped as zeros */
-    struct ts_cell_sum records;                /* checksum over the nonzeros that were read */
+    /* nonzeros read; of these, merged into others of their cell; zeros that were dropped */
+    uint64_t input_nnz, n_duplicates, n_zeros;
+    struct ts_cell_sum records; /* checksum over the nonzeros that were read */
 };
 
 struct ts_build_options {
@@ -59,7 +60,7 @@ struct ts_build_options {
 
     /* options that decide the bytes of the tensor */
     uint64_t shard_bytes;
-    int duplicates;       /* enum ts_duplicates */
+    int duplicates;       /* what happens to several nonzeros of a cell: enum ts_duplicates */
     int skip_missing;     /* 1: leaves out lines of text with a missing field; 0: fails */
     int zeros;            /* 1: keeps zeros, as cells whose value is known; 0: drops them */
     int weights;          /* the source gives weights with the values (batch.h); value_bytes is 4 */
@@ -108,7 +109,7 @@ struct ts_build_options {
     /* The work done in the current phase, which grows from 0 to ts_build_step.work. Threads add to
      * it during the phase. May be NULL. */
     _Atomic uint64_t *work;
-    /* the build ends with TS_ESTOP when it is set; may be NULL */
+    /* the build ends with TS_ESTOP when *stop is set; may be NULL */
     const volatile sig_atomic_t *stop;
 
     /* for messages, the setting that names the result; NULL: TS_SET_OUTPUT; "": no setting does */

@@ -93,7 +93,7 @@ static int set_acl(int fd, const char *kind, const struct ts_build_acl *acl, int
     return acl->n == 0;
 }
 
-/* ------------------------------------------------------------------ giving */
+/* ------------------------------------------------------------------ giving owner and rights */
 
 int ts_build_access_of(int dir, const char *path, struct ts_build_access *ret, struct ts_err *err)
 {

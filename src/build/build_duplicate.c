@@ -17,11 +17,13 @@
 #define CELL_CHARS (48u * TS_MAX_ORDER)
 #define NAME_CHARS 32u /* most characters of a name in a message */
 
+/* A line of the input: the number of its file, and its number there. */
 struct place {
     uint32_t file;
     uint64_t line;
 };
 
+/* A search for the first two nonzeros of a cell. */
 struct search {
     const struct ts_build *b;
     const struct ts_text_kind *kind;

@@ -152,7 +152,7 @@ static void put_modes(struct keeping *g, const struct ts_build *b, int done)
         if (b->table != NULL && ts_table_mode_field(b->table, m) != TS_TABLE_NUMBER)
             continue;
         if (b->table == NULL)
-            put(g, TS_KEPT_FIELD, m, "number"); /* put_told may replace it */
+            put(g, TS_KEPT_FIELD, m, "number"); /* put_told may replace this text */
         if (b->o->n_dims > 0)
             put_u64(g, TS_KEPT_SIZE, m, b->o->dim[m]);
         else

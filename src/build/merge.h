@@ -68,7 +68,7 @@ struct ts_merge_piece {
 struct ts_merge {
     struct ts_record_layout layout;
     uint32_t order, value_bytes, threads;
-    int duplicates; /* enum ts_duplicates */
+    int duplicates; /* what happens to several nonzeros of a cell: enum ts_duplicates */
     /* set by the caller: merging ends early when it is set; or NULL */
     const volatile sig_atomic_t *stop;
     /* set by the caller: grows by 1 for each record read; or NULL */

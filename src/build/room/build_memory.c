@@ -42,8 +42,8 @@ uint64_t ts_build_memory_least(uint64_t shard_bytes)
     return most(TS_BUILD_MIN_MEMORY, SHARD_SHARE * shard_bytes);
 }
 
-/* Sets the memory of reading to an eighth of all: for text or the tables of the generator, and for
- * batches. */
+/* Sets the memory of reading to an eighth of the memory of the build: for text or the tables of the
+ * generator, and for batches. */
 static void share_reading(uint64_t memory, struct ts_build_memory *m)
 {
     const uint64_t part = memory / 8, smallest = ts_text_source_bytes(TS_TEXT_MIN_PIECE);

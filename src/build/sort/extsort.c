@@ -22,6 +22,7 @@
 #define MIN_STEP     16u    /* fewest records between samples */
 #define BUFFER_WORDS 65536u /* words of the buffer for records of another layout */
 
+/* A sorted run of records in the file. */
 struct run {
     struct ts_record_layout layout;
     uint64_t at, n; /* offset in the file, in bytes; number of records */
@@ -339,8 +340,8 @@ static int try_bound(struct ts_extsort *x, const uint64_t *bound, int or_equal, 
     return 1;
 }
 
-/* Reads a random undecided record: one that is neither certainly in the range nor certainly
- * outside. */
+/* Reads a random undecided record: one that is neither certainly in the range that is being chosen
+ * nor certainly outside of it. */
 static int draw_bound(struct ts_extsort *x, uint64_t *rec, struct ts_err *err)
 {
     const struct run *r = x->run;
