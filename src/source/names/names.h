@@ -80,7 +80,7 @@ int ts_names_seed(struct ts_names *n, uint32_t mode, uint32_t n_names, const cha
                   const uint32_t len[], struct ts_err *err);
 
 /* Called by any thread before it reads a piece of text; ts_names_leave is called after it. Returns
- * the number of the current generation (of dictionaries, see above). */
+ * the number of the current generation. A new one begins when the dictionaries are full. */
 uint64_t ts_names_enter(struct ts_names *n);
 void ts_names_leave(struct ts_names *n);
 

@@ -18,6 +18,7 @@
 #define OUT_BYTES    (UINT64_C(256) << 10)
 #define AHEAD        16u /* number of strings ahead that are prefetched */
 
+/* A sorted run of strings in the file. */
 struct run {
     /* bytes of the file that have the run; `at` is the first byte that is not read yet */
     uint64_t at, end;

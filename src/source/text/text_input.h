@@ -68,8 +68,8 @@ void ts_text_input_part(struct ts_text_input *in, uint32_t k, uint32_t n);
  * part that this process reads. */
 void ts_text_input_past(struct ts_text_input *in);
 
-/* Returns how many lines of a file were skipped before the part that this process reads; it reads
- * them to count. 0: none were skipped, or they cannot be read. */
+/* Returns how many lines of a file were skipped before the part that this process reads. It reads
+ * the skipped bytes to count lines. 0: none were skipped, or they cannot be read. */
 uint64_t ts_text_input_lines_skipped(const struct ts_text_input *in, uint32_t file);
 
 /* To be called before any text is read: gives the input the first file, which is open already. The

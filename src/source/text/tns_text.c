@@ -32,7 +32,7 @@ static inline int is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
 }
 
-/* ------------------------------------------------------------------ one line of any form */
+/* ------------------------------------------------------------------ parsing one line */
 
 int ts_tns_missing(const struct ts_tns_rules *r, uint32_t column, const char *name, int mode,
                    const char *word, const char *end, struct ts_err *err)
