@@ -35,9 +35,9 @@ void ts_json_array(struct ts_json *j, const char *key);  /* opens it until ts_js
 void ts_json_object(struct ts_json *j, const char *key); /* opens it until ts_json_close */
 void ts_json_close(struct ts_json *j);
 
-/* Adds the last members of an object that is a whole file: "file_version" and "file_checksum", the
- * XXH3-64 of all bytes before the comma in front of it. j must write to the open_memstream of text
- * and n. ts_json_read_in checks both members if they exist. */
+/* Adds the last two members of an object that is a whole file: "file_version" and "file_checksum".
+ * The checksum is the XXH3-64 of all bytes before it. j must write to a stream that open_memstream
+ * has made for *text and *n. ts_json_read_in checks both members if they exist. */
 #define TS_JSON_FILE_VERSION 1u
 #define TS_JSON_SEAL         ",\"file_checksum\":\"" /* then 16 digits, "}" and a newline */
 void ts_json_seal(struct ts_json *j, char *const *text, const size_t *n);

@@ -24,6 +24,7 @@
 #define QUEUE_WAKES 4096u
 #define LOOK_NS     50000000L
 
+/* An event that waits in the queue. */
 struct event {
     const char *what;
     uint64_t start_ns, end_ns, shard, bytes;

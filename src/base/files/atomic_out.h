@@ -89,8 +89,8 @@ int ts_atomic_dir_fd(const struct ts_atomic_dir *d); /* descriptor of `partial`;
 uint64_t ts_atomic_dir_free(const struct ts_atomic_dir *d); /* free bytes of its file system when it
                                                              * was opened; UINT64_MAX: not known */
 
-/* Makes a new file in the directory, and finishes it: the data is flushed to disk. *path is for
- * messages, and to be freed. */
+/* create opens a new file in the directory, to write to. *path is for messages, and to be freed.
+ * finish flushes the data of the file to disk, and closes it. */
 int ts_atomic_dir_create(struct ts_atomic_dir *d, const char *name, FILE **ret, char **path,
                          struct ts_err *err);
 int ts_atomic_dir_finish(FILE *file, const char *path, struct ts_err *err);

@@ -72,8 +72,8 @@ int ts_atomic_exists(const struct ts_atomic_conf *conf, const char *path, const 
  * the file of this name: in a directory with the sticky bit (/tmp) only its owner may. */
 int ts_atomic_may_move(const struct ts_atomic_conf *conf, const char *path, struct ts_err *err);
 
-/* Fails with the message for an existing file of the name that belongs to another user, or may not
- * be accessed. */
+/* Fails with the message that the existing file `path` belongs to another user, or that this user
+ * may not access it. */
 int ts_atomic_not_ours(const struct ts_atomic_conf *conf, const char *path, struct ts_err *err);
 
 /* Calls rename, but fails with EEXIST if `to` exists. */

@@ -78,8 +78,9 @@ static int own_path(const char *root, const char *controller, char *path)
     return found;
 }
 
-/* Finds where the hierarchy is mounted, and its topmost cgroup that is visible there ("/" outside
- * containers). Mount points with blanks (octal escapes) are ignored: then no limit is found. */
+/* Finds where the cgroups of a controller are mounted, and the topmost one that is visible there
+ * ("/" outside containers). Mount points with blanks (octal escapes) are ignored: then no limit is
+ * found. */
 static int own_mount(const char *root, const char *controller, char *mount, char *top)
 {
     char line[4 * PATH_BYTES];
