@@ -177,8 +177,8 @@ void ts_append_end(struct ts_append *a)
     ts_kept_free(&a->kept);
 }
 
-/* Links the files of the first n segments into the new directory. alone 1: n is 1, and the segment
- * becomes the tensor itself. */
+/* Links the files of the first n segments into the new directory, each in a directory of its own.
+ * alone 1: n is 1, and the new directory becomes a tensor of the segment's files. */
 int ts_append_take(const struct ts_append *a, uint32_t n, int alone, struct ts_err *err)
 {
     int rc = 0;

@@ -121,7 +121,7 @@ static int is_whole_at(const char *path, struct ts_err *err)
 /* What the process that holds the lock does, by the names in its new directory. */
 struct holder {
     char next[32];     /* name of the segment that an append would make */
-    int merges, other; /* 1: the names show a merge; 1: they show another change */
+    int merges, other; /* merges: the names show a merge; other: they show another change */
 };
 
 static int note_name(void *ctx, int dir, const char *name)

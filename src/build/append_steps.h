@@ -44,8 +44,8 @@ enum ts_append_turn {
 int ts_append_turn(struct ts_append *a, const char *path, enum ts_append_turn turn,
                    const struct ts_build_options *o, struct ts_err *err);
 
-/* Links the files of the first n segments into the new directory. alone 1: n is 1, and the segment
- * becomes the tensor itself. */
+/* Links the files of the first n segments into the new directory, each in a directory of its own.
+ * alone 1: n is 1, and the new directory becomes a tensor of the segment's files. */
 int ts_append_take(const struct ts_append *a, uint32_t n, int alone, struct ts_err *err);
 
 /* Writes the list of segments, which are the first n of a->entry, to the new directory.

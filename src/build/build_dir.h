@@ -56,7 +56,7 @@ int ts_build_dir_take(const struct ts_build_dir *d, const char *name, int from,
 /* Moves the files of the directory `name` in d up into d, and removes `name`. */
 int ts_build_dir_raise(const struct ts_build_dir *d, const char *name, struct ts_err *err);
 
-/* Gives the result the owner, group and mode of a complete tensor, whose open directory is `other`
+/* Gives the new tensor the owner, group and mode of a complete one, whose open directory is `other`
  * (build_access.h). The directory gets them now, and its files get them at the commit. */
 int ts_build_dir_like(struct ts_build_dir *d, int other, const char *path, struct ts_err *err);
 

@@ -124,12 +124,12 @@ struct ts_build {
     double sum_of_squares;
 
     /* checksums of the records after each step, which must agree (build_sums.c) */
-    struct ts_cell_sum records; /* sum over the records of the source, for all ranks */
-    /* sum over the cells after merging, for all ranks, with the tensor's indices */
+    struct ts_cell_sum records; /* checksum over the source's records, for all ranks */
+    /* checksum over the cells after merging, for all ranks, with the tensor's indices */
     struct ts_cell_sum cells;
-    /* for this rank: the sum over the records in `spool` */
+    /* for this rank: the checksum over the records in `spool` */
     struct ts_cell_sum passing;
-    /* for this rank: the sum over the records that it has written to each mode copy */
+    /* for this rank: the checksum over the records that it has written to each mode copy */
     struct ts_cell_sum copy[TS_MAX_ORDER];
     struct ts_disk_mode mode[TS_MAX_ORDER];
     struct ts_disk_shard *shard[TS_MAX_ORDER];

@@ -255,7 +255,7 @@ static void add_up(const struct ts_partition_deal *d, struct ts_mode_written *re
 
 /* ------------------------------------------------------------------ partitions sent to ranks */
 
-/* Returns the bytes of partitions first .. end - 1 in messages. */
+/* Returns the bytes that partitions first .. end - 1 take in messages to other ranks. */
 static uint64_t sum_bytes(const struct ts_partition_deal *d, uint64_t first, uint64_t end)
 {
     uint64_t sum = 0;
