@@ -251,7 +251,7 @@ void ts_names_fail(struct ts_names *g, uint64_t piece)
         pass_turn(g, 1);
 }
 
-/* Returns the most memory that the unknown names of a batch need: for strings, entries of the map
+/* Returns the most memory that the new names of a batch need: for strings, entries of the map
  * from numbers to indices, and a larger hash table. */
 static uint64_t bytes_wanted(const struct ts_names *g, const struct ts_batch *b)
 {
@@ -272,7 +272,7 @@ static uint64_t bytes_wanted(const struct ts_names *g, const struct ts_batch *b)
     return bytes;
 }
 
-/* Gives numbers to the unknown names of a mode, in the order of the batch. */
+/* Gives numbers to the names of a mode that have none yet, in the order of the batch. */
 static int number_mode(struct ts_name_dictionary *d, struct ts_batch *b, uint32_t m,
                        const char *text, const char *side, struct ts_err *err)
 {

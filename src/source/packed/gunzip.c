@@ -127,7 +127,7 @@ void ts_gunzip_free(struct ts_gunzip *g)
     free(g);
 }
 
-/* Reads more compressed bytes, and puts them after those that are left. */
+/* Reads more compressed bytes, and puts them into the buffer after the unused ones. */
 static int refill(struct ts_gunzip *g, struct ts_err *err)
 {
     const size_t left = g->state.avail_in;
