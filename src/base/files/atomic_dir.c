@@ -149,9 +149,9 @@ static int leave(struct ts_atomic_dir *d)
     return stays;
 }
 
-/* Checks an unfinished directory without a lock, as a process that died may have left. It counts as
- * the user's own, unless all its files have the contents that their names promise, or one of them
- * is the state of a run. */
+/* Checks an unfinished directory without a lock, as a process that died may have left. Fails unless
+ * all its files have the contents that their names promise, or one of them is the state of a run.
+ * Otherwise the directory may be the user's own. */
 static int look_without_lock(const struct ts_atomic_dir *d, struct ts_err *err)
 {
     struct ts_atomic_names whole, part;
@@ -526,7 +526,7 @@ static int put_in_place(struct ts_atomic_dir *d, int *replaced, struct ts_err *w
                         struct ts_err *err)
 {
     for (int tries = 0; tries < TRIES; tries++) {
-        /* another process may have made a result meanwhile */
+        /* another process may have made a result of this name since the last check */
         int there, rc = check_target(d, &there, err);
         if (rc < 0)
             return rc;

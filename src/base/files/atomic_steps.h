@@ -37,7 +37,7 @@ int ts_lock_write(int fd, int replaces);            /* returns -1 with errno on 
  * have written to it yet. */
 int ts_lock_is(int dir, const char *name);
 
-/* Whether the lock of a directory has the second line, of a result that replaces another one. */
+/* Whether the text of a directory's lock says that the directory replaces another result. */
 int ts_lock_replaces(int dir);
 
 /* Whether the text of a lock names a running process of this host other than this one. */
@@ -72,8 +72,8 @@ int ts_atomic_exists(const struct ts_atomic_conf *conf, const char *path, const 
  * the file of this name: in a directory with the sticky bit (/tmp) only its owner may. */
 int ts_atomic_may_move(const struct ts_atomic_conf *conf, const char *path, struct ts_err *err);
 
-/* Fails with the message that the existing file `path` belongs to another user, or that this user
- * may not access it. */
+/* Fails with the message that `path` exists, and that this user may not replace or remove it. The
+ * message names the owner if that is another user. */
 int ts_atomic_not_ours(const struct ts_atomic_conf *conf, const char *path, struct ts_err *err);
 
 /* Calls rename, but fails with EEXIST if `to` exists. */
