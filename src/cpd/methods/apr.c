@@ -3,11 +3,11 @@
  * updates.
  *
  * The objective to maximise is log L = sum over nonzeros of x log m - sum over all cells of m
- * (without log x!, which does not depend on the model). The method is algorithm 3 of Chi and Kolda,
- * "On tensors, sparsity, and nonnegative factorizations" (SIAM Journal on Matrix Analysis and
- * Applications 33, 2012). Columns of all factors have the sum 1, and weights are separate. For mode
- * n, let K be the Khatri-Rao product of the other factors, and B = A_n diag(weights). There are
- * `inner` rounds (a setting), and each is
+ * for values x and model values m (without log x!, which does not depend on the model). The method
+ * is algorithm 3 of Chi and Kolda, "On tensors, sparsity, and nonnegative factorizations" (SIAM
+ * Journal on Matrix Analysis and Applications 33, 2012). Columns of all factors have the sum 1, and
+ * weights are separate. For mode n, let K be the Khatri-Rao product of the other factors, and B =
+ * A_n diag(weights). There are `inner` rounds (a setting), and each is
  *     phi := (X / max(B K', 1e-10)) K,    B := B .* phi.
  * Then the weights are the column sums of B. If an entry is zero (below 1e-10 of its column) and
  * its phi was above 1 in the last round, 0.01 is added to it when the mode comes again:

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Computes the deviance from sums over the listed cells, without a pass of its own. */
+/* Computes the deviance from sums over the listed cells, without another pass over the tensor. */
 #include "cpd/methods/deviance.h"
 #include "stream/loss_functions.h"
 
 #include <math.h>
 
-/* The rounding error of sums in float64, relative to their terms. The sums C and S (deviance.h)
- * count as equal if they differ by less. */
+/* The rounding error of sums in float64, relative to their terms. The sums of the loss for the
+ * constant and for the saturated model (C and S of deviance.h) count as equal if they differ by
+ * less. */
 #define TS_DEVIANCE_ROUNDING 1e-13
 
 static double value(const struct ts_loss *loss, double x, double m, double at)
@@ -23,8 +24,8 @@ static double of_zeros(const struct ts_loss *loss, double n, double m, double at
 
 /* Returns the sum of the loss f over listed cells for a model of value m everywhere, with a loss
  * whose in_x is APART (a term linear in x, and a term of x alone). kept->reference is this sum for
- * TS_LOSS_APART_AT. f(x, m) - f(x, TS_LOSS_APART_AT) = a + b x for any x, so values at x = 1 and 2
- * give a and b. x = 0 is avoided, because f may be infinite there. */
+ * a model of value TS_LOSS_APART_AT. f(x, m) - f(x, TS_LOSS_APART_AT) = a + b x for any x, so
+ * values at x = 1 and 2 give a and b. x = 0 is avoided, because f may be infinite there. */
 static double apart(const struct ts_loss *loss, double at, const struct ts_cell_losses *kept,
                     double m)
 {
@@ -47,15 +48,17 @@ double ts_deviance_constant(const struct ts_loss *loss, double at, double cells,
         return 0;
     if (loss->in_x == TS_IN_X_APART)
         return apart(loss, at, kept, m) + of_zeros(loss, unlisted, m, at);
-    /* LINEAR: the sum over cells is their number times the loss at the mean value. The difference
-     * of the loss at 1 and at 0 would be lost in rounding if m is large. */
+    /* The loss is linear in the value of a cell: its sum over cells is their number times the loss
+     * at the mean value. The difference of the loss at 1 and at 0 would be lost in rounding if m is
+     * large. */
     return cells * value(loss, mean, m, at);
 }
 
-/* Returns the expected rounding error of C - S (deviance.h). If a value x is about 1, terms of its
- * cell cancel, like 1 and log x, or x and x log x. Their size is the smaller of the number of cells
- * and the sum of x, so that the unit of x does not matter. If in_x of the loss is APART, sums are
- * relative to a model of 1. If it is ANY, nothing is subtracted from the sums. */
+/* Returns the expected rounding error of C - S, the sums of the loss for the constant and for the
+ * saturated model (deviance.h). If a value x is about 1, terms of its cell cancel, like 1 and log
+ * x, or x and x log x. Their size is the smaller of the number of cells and the sum of x, so that
+ * the unit of x does not matter. If in_x of the loss is APART, sums are relative to a model of 1.
+ * If it is ANY, nothing is subtracted from the sums. */
 static double rounding(const struct ts_loss *loss, const struct ts_cell_losses *kept,
                        double of_constant)
 {

@@ -19,12 +19,14 @@
 #include "stream/loss.h"
 #include "stream/weighted.h"
 
-/* Returns S for the cells of `kept`. F is never below it, except by rounding or, if unlisted cells
- * are sampled, by the error of the estimate. */
+/* Returns S, the sum of the loss for the saturated model, over the cells of `kept`. The sum F of
+ * another model is never below it, except by rounding or, if unlisted cells are sampled, by the
+ * error of the estimate. */
 double ts_deviance_least(const struct ts_loss *loss, const struct ts_cell_losses *kept);
 
-/* Computes C for `cells` cells. `kept` has the sums of the listed cells; the other cells have the
- * value 0. at: the parameter of the loss, if it has one. */
+/* Computes C, the sum of the loss for the best constant model, over `cells` cells. `kept` has the
+ * sums of the listed cells; the other cells have the value 0. at: the parameter of the loss, if it
+ * has one. */
 double ts_deviance_constant(const struct ts_loss *loss, double at, double cells,
                             const struct ts_cell_losses *kept);
 

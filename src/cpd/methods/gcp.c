@@ -133,8 +133,9 @@ int ts_gcp_check(const struct ts_solver *a, struct ts_err *err)
 
 /* ---- the starting factors ---- */
 
-/* Returns about the mean value of the cells that count: the root mean square of the nonzeros times
- * the nonzeros' share of these cells. This is exact if the nonzeros are equal. */
+/* Returns about the mean value of the cells over which the loss is summed: the root mean square of
+ * the nonzeros times the nonzeros' share of these cells. This is exact if the nonzeros are
+ * equal. */
 static double mean_value(const struct ts_init_conf *conf)
 {
     const struct ts_tensor *t = conf->tensor;
@@ -392,7 +393,7 @@ int ts_gcp_sum_up(struct ts_solver *a, struct ts_err *err)
 }
 
 /* Returns the sum of the loss over the cells that count, or the sum of their least losses if
- * rounding has made the first one smaller, so that the fit is at most 1. A NaN stays one. */
+ * rounding has made the first sum smaller. So the fit is at most 1. A NaN stays NaN. */
 static double sum_of(const struct ts_solver *a)
 {
     const struct ts_gcp *g = a->own;

@@ -51,7 +51,7 @@ void ts_gcp_end(struct ts_solver *a);
 int ts_gcp_start(struct ts_solver *a, struct ts_err *err);
 
 /* Returns the arguments of a pass over a mode, with its loss, l2, bounds and held-out cells. The
- * caller sets the members for steps and for samples of unlisted cells. */
+ * caller sets the members that say how a step is made, and how unlisted cells are sampled. */
 struct ts_descent ts_gcp_descent(const struct ts_solver *a, uint32_t mode);
 
 /* Returns the root mean square of the entries of a factor. */
@@ -63,11 +63,12 @@ double ts_gcp_size(const struct ts_solver *a, uint32_t mode);
 int ts_gcp_request(struct ts_solver *a, const struct ts_descent *descent, struct ts_request *ret,
                    struct ts_err *err);
 
-/* To be called after the pass that sums the loss: sets kept, held and zeros from its sums. */
+/* To be called after the pass that sums the loss: sets `kept`, `held` and `zeros` of struct ts_gcp
+ * from the sums of the pass. */
 int ts_gcp_sum_up(struct ts_solver *a, struct ts_err *err);
 
 /* Return the objective, and the share of the deviance that the model explains. Both are computed
- * from kept and zeros. */
+ * from the sums `kept` and `zeros` of struct ts_gcp. */
 double ts_gcp_objective(const struct ts_solver *a);
 double ts_gcp_fit(const struct ts_solver *a);
 int ts_gcp_tell(struct ts_solver *a);

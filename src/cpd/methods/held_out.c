@@ -4,7 +4,8 @@
  * the errors at held-out cells and at the other cells, from factors that include the weights. So
  * columns keep their lengths between modes.
  *
- *   bits     as in observed.c
+ *   bits     sums are made by partition and added in the order of the file: they do not depend on
+ *            threads
  */
 #include <math.h>
 

@@ -359,7 +359,7 @@ static void find_direction(const struct ts_solver *a)
 
 /* ---- steps ---- */
 
-/* Adds the change of F that the gradient predicts for the step, within the bounds. */
+/* Adds the change of the objective F that the gradient predicts for the step, within the bounds. */
 static void slope_of(const struct work *w, uint32_t m, uint64_t begin, uint64_t end, double *sum)
 {
     for (uint64_t i = begin; i < end; i++)

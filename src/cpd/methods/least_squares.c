@@ -35,8 +35,8 @@ static int invert(void *ctx, struct ts_err *err)
 }
 
 /* Prepares ADMM for simplex rows, with twice the rounds of coordinate descent, and sets a->w to (v
- * + rho I)^-1, v being the product of Gram matrices. The condition number of v + rho I is below
- * rank + 1. */
+ * + rho I)^-1, v being the product of Gram matrices and rho the mean of its diagonal. The condition
+ * number of v + rho I is below rank + 1. */
 static int prepare_simplex(struct ts_solver *a, struct ts_row_update *ret, struct ts_err *err)
 {
     double sum = 0;

@@ -11,7 +11,7 @@
  *                   (observed.c)
  *   poisson         rows are multiplied (apr.c)
  *   gcp             rows descend by the gradient of a loss of losses.def (gcp_adam.c)
- *   lbfgsb          all factors descend at once, by the gradient of such a loss (lbfgsb.c)
+ *   lbfgsb          all factors descend at once, by the gradient of a loss of losses.def (lbfgsb.c)
  *
  * For each mode, the run calls `begin`, `request`, `rows` and `norm`, in this order. The pass comes
  * after `request`: it serves this run alone, or several runs together. After the last mode of a
@@ -39,7 +39,8 @@ struct ts_solver;
 struct ts_init_conf;
 struct ts_state;
 
-/* The memory of a method. Factors, and what every run takes (ts_solver_bytes), are not included. */
+/* The memory of a method, in bytes. Factors, and what every run takes (ts_solver_bytes), are not
+ * included. */
 struct ts_method_bytes {
     /* held from the start of the run to its end; a copy of the state takes the same amount again */
     uint64_t kept;
@@ -83,7 +84,7 @@ struct ts_method {
      * yes. */
     int (*is_asked)(const struct ts_spec *spec);
 
-    /* Refuses what this method cannot compute. Settings that exclude each other were refused
+    /* Refuses a run that this method cannot compute. Settings that exclude each other were refused
      * before. NULL: it refuses nothing. */
     int (*check)(const struct ts_solver *a, struct ts_err *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Solves one column by projected Newton steps. Each step solves a system of five diagonals, in time
- * linear in the number of entries. */
+/* Computes one column of a factor (curve.h) by projected Newton steps. Each step solves a system of
+ * five diagonals, in time linear in the number of entries. */
 #include "cpd/rows/curve.h"
 
 #include <float.h>

@@ -3,14 +3,14 @@
  * column may have bounds, or an l1 penalty that sets entries to 0.
  *
  * Let D be the matrix of second differences, and E the diagonal matrix with 1 for each index that
- * has a row. The column x minimises
+ * has a row. For given numbers g, mu and l1, and a given vector c, the column x minimises
  *     1/2 x' (g E + mu D' D) x - c' x + l1 |E x|_1   with   lower <= x <= upper  where E is 1.
  * Entries without a row are on the smoothest curve through the others.
  *
  * x is found by projected Newton steps (Bertsekas 1982). Entries at a bound, or at 0 with l1, are
  * held if the gradient pushes them against it. For the other entries a system of five diagonals is
  * solved, and entries that would leave the bounds on the way stop at them. With l1, the bound 0
- * separates two pieces in which the sum of magnitudes is linear. A step ends at this bound, or
+ * separates two ranges in which the sum of magnitudes is linear. A step ends at this bound, or
  * crosses it if that is better. A step that does not lower the objective enough is halved. So every
  * step lowers it, and every x on the way is within the bounds. When a whole step stays within the
  * bounds and releases no entry, x is the solution.

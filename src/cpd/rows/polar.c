@@ -39,7 +39,7 @@ struct polar {
     /* rank eigenvalues; x, rank numbers of a row or column, follows in the same memory */
     double *d;
     double *x;
-    double *v, *w; /* rank x rank */
+    double *v, *w; /* rank x rank each: inverse root of a Gram matrix, and its eigenvectors */
 };
 
 /* v := the sum of z z' / sqrt(d) over eigenvectors z of gram whose eigenvalue d is above `share` of
@@ -70,9 +70,9 @@ static int inverse_root(struct polar *s, const double *gram, double share, doubl
     return 0;
 }
 
-/* Returns how far gram, which is A' A, is from the Gram matrix of orthonormal columns. whole 1: the
- * largest entry of |gram - I|. whole 0: directions may be missing, so it is the largest entry of
- * |gram gram - gram|, which is 0 for a projector. */
+/* Returns how far gram, which is A' A for the factor A, is from the Gram matrix of orthonormal
+ * columns. whole 1: the largest entry of |gram - I|. whole 0: directions may be missing, so it is
+ * the largest entry of |gram gram - gram|, which is 0 for a projector. */
 static double defect(const struct polar *s, const double *gram, int whole)
 {
     double most = 0;
@@ -96,8 +96,9 @@ static double drawn(const struct polar *s, uint64_t row, uint32_t which)
     return ts_init_entry(s->init->seed + DRAW_SEED, s->mode, row, which) - 0.5;
 }
 
-/* For drawn column u (number `which`): x := A' u, and *ret := the squared length of u after its
- * projection onto the columns of A is subtracted. *ret is 0 if too little is left. */
+/* For the random column u with number `which`, and the factor A: s->x := A' u, and *ret := the
+ * squared length of u after its projection onto the columns of A is subtracted. *ret is 0 if too
+ * little is left. */
 static int project(struct polar *s, uint32_t which, double *chunk, double *ret, struct ts_err *err)
 {
     const struct ts_init_conf *c = s->init;
@@ -124,8 +125,8 @@ static int project(struct polar *s, uint32_t which, double *chunk, double *ret, 
     return rc;
 }
 
-/* A += e z', with e the drawn column minus its projection onto the columns of A, scaled to length
- * 1. */
+/* The factor A += e z', with z a direction that A lacks, and e a random column minus its projection
+ * onto the columns of A, scaled to length 1. */
 static int add_column(struct polar *s, uint32_t which, double left, const double *z, double *chunk,
                       struct ts_err *err)
 {
@@ -149,8 +150,9 @@ static int add_column(struct polar *s, uint32_t which, double left, const double
     return rc;
 }
 
-/* Completes A to orthonormal columns. An eigenvector of A' A with a small eigenvalue is a direction
- * that A lacks. Each one gets a drawn column, orthogonal to the others. */
+/* Completes the factor A, so that its columns are orthonormal. An eigenvector of A' A with a small
+ * eigenvalue is a direction that A lacks. Each direction gets a random column, orthogonal to the
+ * others. */
 static int complete(struct polar *s, double *gram, struct ts_err *err)
 {
     uint32_t which = 0;

@@ -121,9 +121,9 @@ static int copy(struct ts_row_columns *c, int old, struct ts_err *err)
 }
 
 /* Replaces the rows in the backend by the MTTKRP, which the backend has in a matrix of its own,
- * so that get_rows returns the MTTKRP. A coordinate descent from rows of zeros, with the
- * identity as G, does this. The Gram matrix of the MTTKRP is not used; the Gram matrix of the
- * old rows stays. */
+ * so that get_rows returns the MTTKRP. A coordinate descent from rows of zeros, with the identity
+ * instead of the product of Gram matrices, does this. The Gram matrix of the MTTKRP is not used;
+ * the Gram matrix of the old rows stays. */
 static int settle(const struct ts_row_task *t, struct ts_err *err)
 {
     const struct ts_init_conf *c = t->init;

@@ -62,7 +62,7 @@ void ts_row_columns_close(struct ts_row_columns *c);
 int ts_row_columns_get(struct ts_row_columns *c, struct ts_err *err);
 int ts_row_columns_put(struct ts_row_columns *c, struct ts_err *err);
 
-/* Returns TS_ELIMIT if the matrix G of the task is not finite. */
+/* Returns TS_ELIMIT if the task's product of Gram matrices is not finite. */
 int ts_row_columns_check(const struct ts_row_task *task, struct ts_err *err);
 
 /* ret := the identity, rank x rank. With it as the matrix, `solve` of a backend stores the MTTKRP

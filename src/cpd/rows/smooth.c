@@ -138,7 +138,7 @@ static int settle(struct smooth *s, double *gram, struct ts_err *err)
     return c->backend->solve(c->be, s->mode, &update, &(struct ts_row_sums){ .gram = gram }, err);
 }
 
-/* b := the columns of M Q (see the head of this file) */
+/* b := the columns of M Q, with the MTTKRP M and the eigenvectors Q of G */
 static int turn(struct smooth *s, struct ts_err *err)
 {
     const struct ts_init_conf *c = s->init;
@@ -179,8 +179,8 @@ static struct band band_of(double *memory, uint64_t n)
     return (struct band){ memory, memory + n, memory + 2 * n, memory + 3 * n };
 }
 
-/* x := (d P + mu D' D)^-1 x, with P the diagonal matrix that is 1 for indices with a row. Entries
- * before `from` are taken as 0, and x is solved for the others. */
+/* x := (d P + mu D' D)^-1 x, with the second differences D, and the diagonal matrix P that is 1 for
+ * indices with a row. Entries before `from` are taken as 0, and x is solved for the others. */
 static void eliminate(const struct smooth *s, double d, uint64_t from, const struct band *band)
 {
     const uint64_t n = s->span;
@@ -271,7 +271,7 @@ static int is_cheap(const struct smooth *s, double d)
     return s->span > 2 && d * n * n * n * n < 12 * s->mu;
 }
 
-/* Solves column k of b. memory: room for a struct band. */
+/* Replaces column k of s->b by the solution of its system. memory: room for a struct band. */
 static void solve_column(const struct smooth *s, uint32_t k, double *memory)
 {
     const struct band band = band_of(memory, s->span);
@@ -333,9 +333,9 @@ static double bend_of(const double *const row[3], uint32_t rank)
     return sum;
 }
 
-/* Copies the rows of A to the backend. *inner (or NULL) := the inner product of M and A. If every
- * index has a row and the backend rounds, *rough := |D A|^2 of the rounded rows: the rounding of
- * large entries may bend more than the curve does. */
+/* Copies the rows of A to the backend. *inner (or NULL) := the inner product of the MTTKRP and A.
+ * If every index has a row and the backend rounds, *rough := |D A|^2 of the rounded rows: the
+ * rounding of large entries may bend more than the curve does. */
 static int finish(const struct smooth *s, double *inner, double *rough, struct ts_err *err)
 {
     const struct ts_init_conf *c = s->init;

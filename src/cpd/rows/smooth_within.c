@@ -2,7 +2,9 @@
 /* smooth_within.c - updates rows of a mode whose neighbouring rows should be similar, and which has
  * bounds or an l1 penalty: TS_ROW_SMOOTH_WITHIN of stream/row_update.h.
  *
- * With M, G, D and mu of smooth.c, A moves from its old rows towards the minimum of
+ * Let M be the MTTKRP, G the product of the other modes' Gram matrices plus l2, D the second
+ * differences of neighbouring rows, and mu the weight of the penalty. The factor A moves from its
+ * old rows towards the minimum of
  *     1/2 tr(A G A') - tr(A' M) + mu/2 |D A|^2 + l1 sum |A|   with   lower <= A <= upper.
  * Rows of empty slices are unknowns that are only in the term with D, and have no bounds. Columns
  * are computed one after another, as in HALS: with the other columns s given, column a = a_r of A
@@ -57,7 +59,8 @@ static uint64_t bytes(const struct ts_tensor *t, uint32_t mode, uint32_t rank)
     return both[0] > both[1] ? both[0] : both[1];
 }
 
-/* c := m_r - sum over the other columns s of a_s G_sr (see the head of this file) */
+/* c := m_r - sum over the other columns s of a_s G_sr, with columns m_r of the MTTKRP and a_s of
+ * the factor */
 static void multiply_others(const struct within *w, uint32_t r)
 {
     const struct ts_row_columns *k = &w->columns;
@@ -146,7 +149,7 @@ static int solve_columns(struct within *w, struct ts_err *err)
     return ts_backend_can(c->backend, TS_CAN_RANKS) ? c->backend->agree(c->be, rc, err) : rc;
 }
 
-/* Returns |D A|^2 for the present columns. */
+/* Returns the sum of squared second differences of the columns as they are now. */
 static double roughness(const struct within *w)
 {
     double sum = 0;

@@ -23,7 +23,7 @@ uint64_t ts_symm_bytes(uint32_t n)
 /* ---- the functions for each instruction set ---- */
 
 /* Functions of symm_cholesky_body.h and symm_eigen_body.h for one instruction set: the whole
- * inverse, and its parts for threads. */
+ * inverse, and the steps of it that threads share. */
 struct parts {
     int (*inverse)(uint32_t n, const double *v, double cut, double *l, double *li, double *ret);
     int (*cholesky)(uint32_t n, const double *v, uint32_t first, uint32_t begin, uint32_t end,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stores the factors from which sweeps started, and computes the next start from these and the
- * newest factors. */
+/* Stores the factors from which the last sweep started. Computes the factors from which the next
+ * sweep starts, from the stored factors and the newest ones. */
 #include "cpd/solver/accelerate.h"
 
 #include <math.h>
@@ -33,7 +33,7 @@ struct ts_accelerate {
     double *lambda;
     double *norm;
     double *chunk; /* memory for rows that are being copied */
-    double *scale; /* rank: numbers by which the columns of `before` are multiplied */
+    double *scale; /* rank: multipliers of the columns of `before` */
 };
 
 static uint64_t row_bytes(uint32_t rank, enum ts_precision precision)

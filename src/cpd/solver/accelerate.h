@@ -17,12 +17,13 @@
  * needed. If the factors of the last sweep were dropped, one more sweep follows, so that the run
  * ends with the better factors.
  *
- * With penalties, the figure that counts is 1 - sqrt(2 F) / |X| with the objective F. Without
- * penalties it is equal to the fit. The factor that is solved first is replaced before it is an
- * operand. So no copy of it is kept, unless its new rows depend on the old ones.
+ * With penalties, sweeps are judged by 1 - sqrt(2 F) / |X| instead of the fit, with the objective F
+ * and the tensor X. Without penalties both are equal. The factor that is solved first is replaced
+ * before any product (MTTKRP) reads it. So no copy of it is kept, unless its new rows depend on the
+ * old ones.
  *
- * The run has converged when the fit, or that figure with penalties, changes by less than the
- * tolerance in two sweeps in a row, and the second of them did not lower it.
+ * The run has converged when the fit, or 1 - sqrt(2 F) / |X| with penalties, changes by less than
+ * the tolerance in two sweeps in a row, and the second of them did not lower it.
  *
  *   owner    it owns B, in host memory, also for GPUs; the rest of `init` is the caller's
  *   threads  one thread calls; init->threads threads compute rows, each row by one thread

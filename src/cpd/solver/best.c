@@ -11,7 +11,7 @@
 /* float64 rows that are copied to or from the backend at a time */
 #define CHUNK_BYTES (UINT64_C(1) << 20)
 
-/* Indices of the first TS_BEST_NUMBERS numbers of `number`, which a state stores. */
+/* Indices in `number` (struct ts_best) of the figures of the best sweep, which a state stores. */
 enum { SWEEP, FIT, CHANGE, OBJECTIVE, RMSE, HELD_OUT, HELD_OUT_LOSS, LIKELIHOOD, KKT, DEAD, MEAN };
 _Static_assert(MEAN < TS_BEST_NUMBERS, "room for all of them");
 
@@ -25,7 +25,7 @@ struct ts_best {
     char *memory; /* all factors, in the precision of the run */
     uint64_t memory_bytes;
     char *rows[TS_MAX_ORDER];
-    /* memory for rows that are being copied, from the backend and from the copy */
+    /* chunk: rows that are copied from the backend; other: rows of the best factors */
     double *chunk, *other;
     int in_backend;
 };
@@ -85,7 +85,7 @@ void ts_best_free(struct ts_best *b)
     free(b);
 }
 
-/* ret := n numbers of the copy from `at` on, as float64. */
+/* ret := n numbers of the copied factors, from `at` on, as float64. */
 static void from_copy(const struct ts_best *b, const char *at, uint64_t n, double *ret)
 {
     for (uint64_t i = 0; i < n && b->precision == TS_FLOAT32; i++)

@@ -37,8 +37,8 @@ int ts_best_take(struct ts_best *b, const struct ts_solver_sweep *s, const doubl
 /* Returns the sweep from which the best factors are, from 1, or 0 if there are none yet. */
 uint32_t ts_best_sweep(const struct ts_best *b);
 
-/* Writes the figures of the copy into the result, except for how the run ended. Also writes the
- * weights (rank) and norms (order x rank) of its factors. */
+/* Writes the figures of the best sweep into the result, except for how the run ended. Also writes
+ * the weights (rank) and column norms (order x rank) of the best factors. */
 void ts_best_tell(const struct ts_best *b, struct ts_solver_result *ret);
 const double *ts_best_lambda(const struct ts_best *b);
 const double *ts_best_norm(const struct ts_best *b);

@@ -66,7 +66,7 @@ static void mirror(uint32_t rank, double *gram)
             gram[(size_t)i * rank + j] = gram[(size_t)j * rank + i];
 }
 
-/* gram := the Gram matrix of n drawn rows, with indices index[0..n-1], or 0..n-1 if index is NULL.
+/* gram := the Gram matrix of n random rows, with indices index[0..n-1], or 0..n-1 if index is NULL.
  * Both triangles are set. Returns TS_ESTOP if the user stops it. */
 static int draw_gram(const struct ts_init_conf *c, uint32_t mode, const uint64_t *index, uint64_t n,
                      double *gram, struct ts_err *err)
@@ -108,8 +108,8 @@ static int has_rows(const struct ts_init_conf *c, uint32_t mode)
     return c->model->n_rows[mode] == disk->dim || c->model->n_rows[mode] == disk->n_rows;
 }
 
-/* Whether rows of the mode are drawn: there is no model, or its number of rows in this mode does
- * not fit. */
+/* Whether rows of the mode are random numbers: there is no model, or its number of rows in this
+ * mode does not fit. */
 static int is_drawn(const struct ts_init_conf *c, uint32_t mode)
 {
     return c->model == NULL || !has_rows(c, mode);
@@ -140,8 +140,9 @@ static int init_random(const struct ts_init_conf *c, uint32_t mode, const uint64
                                           : draw_gram(c, mode, index, disk->n_rows, gram, err);
 }
 
-/* Sums the Gram matrix of rows that come one after another, in the pieces of draw_gram. So the Gram
- * matrix of a saved start has the bits of the drawn start. */
+/* Sums the Gram matrix of rows that come one after another, over the same ranges of rows (pieces)
+ * as draw_gram. So the Gram matrix of starting factors read from a file has the same bits as when
+ * they were drawn. */
 struct row_sum {
     uint32_t rank, n_pieces, piece;
     uint64_t n, row; /* n: number of all rows; row: the next row */
@@ -177,7 +178,8 @@ static int row_sum_new(struct row_sum *s, uint32_t rank, uint64_t n, double *gra
     return s->part == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for a Gram matrix") : 0;
 }
 
-/* Adds the Gram matrix of the last piece, completes the sum, and frees the memory. */
+/* Adds the Gram matrix of the last piece (range of rows) to the sum, completes it, and frees the
+ * memory. */
 static void row_sum_free(struct row_sum *s)
 {
     while (s->part != NULL && s->piece < s->n_pieces)

@@ -81,7 +81,8 @@ int ts_init_gram(const struct ts_init_conf *conf, uint32_t mode, double *chunk, 
                  double *gram, struct ts_err *err);
 
 /* Fills the backend's factor of `mode` with its starting values, unless nvecs is set. Sets *gram
- * (may be NULL) to its Gram matrix. With a model, modes must be passed in ascending order. */
+ * (may be NULL) to its Gram matrix. With a model, calls must be in ascending order of the modes,
+ * because the rows of a model can be read only once. */
 int ts_init_mode(const struct ts_init_conf *conf, uint32_t mode, double *gram, struct ts_err *err);
 
 #endif

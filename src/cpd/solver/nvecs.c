@@ -21,8 +21,9 @@ struct nvecs {
     const struct ts_init_conf *init;
     /* kept: number of columns of the current mode that are singular vectors, not drawn at random */
     uint32_t rank, kept;
-    double *v, *w;     /* rank x rank: a Gram matrix and its eigenvectors */
-    double *d, *sum;   /* d: the `rank` eigenvalues of v; sum: the `rank` column sums of Y */
+    double *v, *w; /* rank x rank: a Gram matrix and its eigenvectors */
+    /* d: `rank` eigenvalues of v; sum: `rank` column sums of the mode's MTTKRP */
+    double *d, *sum;
     uint32_t *by_size; /* rank: columns in descending order of d */
     double *chunk;     /* memory for rows that are being copied */
 };
@@ -68,7 +69,7 @@ static void times(uint32_t rank, const double *restrict p, double *restrict row)
 struct step {
     int draw;        /* 1: entries are drawn from [-1, 1); 0: rows come from the backend */
     const double *p; /* rows are multiplied by this matrix; or NULL */
-    /* 1: columns from `kept` on are drawn from [0, 1) over the root of the number of rows */
+    /* 1: columns from `kept` on are drawn from [0, 1), divided by the root of the number of rows */
     int rest;
     const double *q; /* rows are multiplied by this matrix; or NULL */
     int positive;    /* 1: negative entries become 0 */
@@ -118,7 +119,7 @@ static int change_rows(const struct nvecs *s, uint32_t mode, const struct step *
     return rc;
 }
 
-/* s->sum := the sum of all rows, added in order */
+/* s->sum := the sum of all rows of the mode, added in order */
 static int add_rows(struct nvecs *s, uint32_t mode, struct ts_err *err)
 {
     const struct ts_init_conf *c = s->init;
@@ -136,8 +137,8 @@ static int add_rows(struct nvecs *s, uint32_t mode, struct ts_err *err)
     return rc;
 }
 
-/* v, the Gram matrix of Y (nvecs.h), becomes the matrix by which Y is multiplied to get its left
- * singular vectors. */
+/* s->v, the Gram matrix of the mode's MTTKRP Y, becomes the matrix by which Y is multiplied to get
+ * its left singular vectors. */
 static int take_vectors(struct nvecs *s, uint32_t mode, struct ts_err *err)
 {
     const uint32_t rank = s->rank;
@@ -166,7 +167,8 @@ static int take_vectors(struct nvecs *s, uint32_t mode, struct ts_err *err)
     return 0;
 }
 
-/* Computes B_n of a mode (U_n, if it is the first mode) from B_m of all other modes (nvecs.h). */
+/* Computes the singular vectors U_n of a mode n and, unless it is the first mode, their mixture
+ * B_n, from the matrices B_m of all other modes m (nvecs.h). */
 static int find_range(struct nvecs *s, uint32_t mode, struct ts_err *err)
 {
     const struct ts_init_conf *c = s->init;
@@ -201,7 +203,8 @@ static int find_range(struct nvecs *s, uint32_t mode, struct ts_err *err)
                        &(struct step){ .p = s->v, .rest = 1, .q = mode == 0 ? NULL : s->w }, err);
 }
 
-/* Replaces B_n of a mode by U_n (nvecs.h), and computes the Gram matrix of U_n. */
+/* Replaces B_n, the mixed singular vectors of a mode n, by the singular vectors U_n, and computes
+ * the Gram matrix of U_n. */
 static int end_mode(struct nvecs *s, uint32_t mode, struct ts_err *err)
 {
     struct step step = { .positive = ts_spec_positive(s->init->spec, mode) };

@@ -14,12 +14,12 @@
  * with columns of other modes in all ways. There are only `rank` columns, so the last ones are
  * inexact after the first round. The second round improves them within the ranges of the other
  * modes. The first mode comes last, if it is computed at all: the first sweep replaces its factor
- * before that is an operand.
+ * before any product reads it.
  *
  * Columns are in descending order of d, with the sign that makes their sum nonnegative. In
  * nonnegative modes, negative entries become 0. A mode may have fewer rows than the rank, or Y
  * fewer dimensions (d below TS_NVECS_NONE of the largest d). Then the remaining columns are drawn
- * uniformly from [0, 1) over the root of the number of rows.
+ * uniformly from [0, 1), divided by the root of the number of rows.
  *
  *   owner    the caller owns all matrices; the backend owns rows
  *   threads  one thread calls; init->threads threads compute rows, each row by one thread

@@ -23,11 +23,11 @@
  * has nothing but rounding errors.
  *
  * With constraints (constraint.h) rows are updated from their old values, multiplied by the weights
- * of the mode solved last; the other steps are the same. If the last mode has a constraint, its
- * product is summed once more for the fit, in float64, while its factor stays. If the first mode
- * that is solved must be nonnegative, the signs of the tensor belong to a later mode. The last mode
- * that may have negative entries, if one exists, is solved once before the first sweep, without its
- * l1.
+ * of the mode solved last. All else is as without constraints. If the last mode has a constraint,
+ * its product is summed once more for the fit, in float64, while its factor stays. If the first
+ * mode that is solved must be nonnegative, another mode must take the signs of negative values. So
+ * the last mode that may have negative entries, if one exists, is solved once before the first
+ * sweep, without its l1 penalty.
  *
  * If unlisted cells are unknown (constraint.h, observed), each row is solved for with its own Gram
  * matrix, during the pass, and a pass after the last mode sums the errors: fit = 1 - |x - model| /
@@ -70,7 +70,8 @@ struct ts_solver_sweep {
      * there are none */
     double rmse, held_out;
     double mean; /* the mean that is subtracted from observed cells; NaN if no mean is subtracted */
-    /* figures of a Poisson model (apr.c), whose objective is -log_likelihood; otherwise NaN */
+    /* figures of a Poisson model (apr.c), otherwise NaN. Its objective is -log_likelihood; kkt is
+     * the violation of the Karush-Kuhn-Tucker conditions */
     double log_likelihood, kkt;
     uint32_t n_dead; /* number of components that are zero in some mode */
     uint64_t total_ns;
@@ -99,15 +100,16 @@ struct ts_solver_conf {
     /* tensor, backend, rank, starting factors and specification; its stop flag is for the whole
      * run */
     struct ts_init_conf init;
-    struct ts_feed *feed;        /* reads the shards of all modes */
-    enum ts_precision precision; /* precision of the backend, whose range must include the values */
+    struct ts_feed *feed; /* reads the shards of all modes */
+    /* precision of the backend; its range must include all values of the tensor */
+    enum ts_precision precision;
     uint32_t iters;
     /* if *enough is not 0, the run ends after the current sweep, as if it were the last one; or
      * NULL */
     const int *enough;
-    uint32_t inner; /* for a Poisson model (apr.c): rounds of a row in a sweep */
-    /* The tolerance. The run has converged when the fit changes by less. Poisson models compare the
-     * violation `kkt` with it. For models by a loss of losses.def see gcp.c. */
+    uint32_t inner; /* for a Poisson model (apr.c): multiplicative updates of a row in a sweep */
+    /* The tolerance: the run has converged when a sweep changes the fit by less. Poisson models
+     * compare the violation `kkt` with it. For models by a loss of losses.def see gcp.c. */
     double tol;
     /* with `observed`: cells whose errors are reported, and that are not fitted */
     struct ts_hold_out hold_out;
@@ -161,10 +163,10 @@ struct ts_solver_result {
     uint32_t best_sweep; /* with patience: the sweep that the model is from; 0: the last sweep */
     double mean;         /* the mean that is subtracted, as in struct ts_solver_sweep */
     double fit;
-    double fit_norm;  /* |X| of the fit: without held-out cells */
-    double fit_error; /* about how far rounding moves the fit; 0: not noticeably */
-    double objective; /* of the last sweep, as in struct ts_solver_sweep */
-    double log_likelihood, kkt;           /* of the last sweep, as in struct ts_solver_sweep */
+    double fit_norm;            /* |X| of the fit: without held-out cells */
+    double fit_error;           /* about how far rounding moves the fit; 0: not noticeably */
+    double objective;           /* of the last sweep, as in struct ts_solver_sweep */
+    double log_likelihood, kkt; /* of the last sweep, as in struct ts_solver_sweep */
     double rmse, held_out, held_out_loss; /* of the last sweep, as in struct ts_solver_sweep */
     int overfits; /* 1: the run ended because the error at held-out cells did not fall (patience) */
     uint32_t n_dead;

@@ -16,7 +16,7 @@
 #define ONCE_ERROR  (4 * FLT_EPSILON)
 #define LEAST_ERROR 1e-6 /* error of a fit that is too small to be noticed */
 
-/* v := the elementwise product of the Gram matrices of all modes but `skip` */
+/* a->v := the elementwise product of the Gram matrices of all modes but `skip` */
 void ts_solver_multiply_grams(struct ts_solver *a, uint32_t skip)
 {
     for (size_t i = 0; i < a->square; i++)
@@ -132,12 +132,12 @@ int ts_solver_fit_check(const struct ts_solver *a, struct ts_err *err)
         t->path, a->now.sweep, t->header.norm, a->left);
 }
 
-/* Whether products summed in float32 are exact enough for the fit. An error of e in each term of
- * <X, c>, for a component c, changes it by at most e |X| |c|. Errors of different components are
- * independent: together they are e |X| sqrt(sum |c|^2), which is e sqrt(sum |c|^2) / (|X| - |X|
- * fit) in the fit. Up to 128 terms are added one after another before their sum is added in
- * float64. Equal terms round in the same direction: e reached 11 FLT_EPSILON in tests. margin: how
- * many times this error must be below the allowed one. */
+/* Whether products summed in float32 are exact enough for the fit. X is the tensor, and c a
+ * component. An error of e in each term of <X, c> changes this sum by at most e |X| |c|. Errors of
+ * different components are independent: together they are e |X| sqrt(sum |c|^2), which is e
+ * sqrt(sum |c|^2) / (|X| - |X| fit) in the fit. Up to 128 terms are added one after another before
+ * their sum is added in float64. Equal terms round in the same direction: e reached 11 FLT_EPSILON
+ * in tests. margin: how many times this error must be below the allowed one. */
 int ts_solver_fit_float32_will_do(const struct ts_solver *a, double margin)
 {
     const double norm = a->conf->init.tensor->header.norm;
@@ -169,7 +169,7 @@ double ts_solver_fit_error(const struct ts_solver *a, double fit)
         return 0;
     for (uint32_t r = 0; r < a->rank; r++)
         squares += component_norm(a, r) * component_norm(a, r);
-    off = ONCE_ERROR * sqrt(squares) / norm; /* error of miss * miss */
+    off = ONCE_ERROR * sqrt(squares) / norm; /* rounding error of miss * miss */
     error = sqrt(miss * miss + off) - miss;
     return error > FIT_SHARE * miss && error > LEAST_ERROR ? error : 0;
 }
@@ -191,7 +191,7 @@ static double penalty(const struct ts_constraint *c, double size)
     return c->l1 > 0 ? c->l1 * size : c->smooth > 0 ? 0.5 * c->smooth * size : 0;
 }
 
-/* Returns the objective, with |X - model|^2 = left. */
+/* Returns the objective. left: |X - model|^2, X being the tensor. */
 static double objective(const struct ts_solver *a, double left)
 {
     double sum = 0.5 * (left < 0 ? 0 : left);

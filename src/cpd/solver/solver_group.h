@@ -5,11 +5,12 @@
  * until it needs a pass. When all wait for a pass, the pass over one mode is made for all runs that
  * need this mode and whose requests are of one kind (struct ts_request). Modes are chosen in the
  * order in which the feed reads ahead: the next needed mode after the mode of the last pass. A run
- * may wait for another mode than the others, because its last mode was summed once more, or because
- * it was resumed. It waits at most one round over the modes, and costs no pass of its own.
+ * may wait for another mode than the others, because it made one more pass over its last mode for
+ * the fit, or because it was resumed. It waits at most one round over the modes, and costs no pass
+ * of its own.
  *
- *   owner    the caller owns the runs. All have the same tensor, backend and feed, and each `be`
- *            comes from `model` of struct ts_backend
+ *   owner    the caller owns the runs. All have the same tensor, backend and feed. Each has its own
+ *            `be`, a result of `model` of struct ts_backend
  *   threads  one thread calls
  *   errors   0 or the first negative ts_code. After an error, all runs that were not over have
  *            saved their states, if they have a place for them and the tensor could be read. Then

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Prepares one product for the run (solver.c) and its methods: its row update, its sums, and its
- * span in the trace. */
+/* Prepares one product (MTTKRP) for the run (solver.c) and its methods: the row update, the sums
+ * over rows, and the span of time in the trace. */
 #include "base/clock.h"
 #include "base/trace.h"
 #include "cpd/solver/solver_struct.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* solver_struct.h - struct ts_solver, a decomposition between two products, for the files of the
- * solver and the methods (method.h).
+/* solver_struct.h - struct ts_solver, a decomposition that waits for its next product (MTTKRP), for
+ * the files of the solver and the methods (method.h).
  *
  *   solver.c          goes from mode to mode and sweep to sweep, and stops
  *   solver_product.c  the request for the next product
@@ -63,7 +63,7 @@ struct ts_solver {
     double held_best;    /* the least error at held-out cells of all sweeps so far */
     uint64_t held_since; /* number of sweeps since the one with the error held_best */
     /* Number of fitted nonzeros, and number of held-out ones, or the sums of their weights. Set by
-     * `tell` of the method. */
+     * the function `tell` of the method. */
     double kept, n_held;
     /* Weighted sum of squares of the nonzeros that are fitted. NAN: not computed. */
     double kept_sum;
@@ -94,7 +94,7 @@ struct ts_solver {
     struct ts_row_update update;
     struct ts_row_sums sums;
     int singular; /* 1: the elementwise product of Gram matrices is singular in this mode */
-    int solved;   /* 1: the pass also computed the rows and their sums */
+    int solved;   /* 1: the pass also computed the mode's rows, and the sums over them */
     struct ts_backend_times times;
 };
 

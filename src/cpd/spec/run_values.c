@@ -258,7 +258,8 @@ static int parse_row(struct reader *r, const struct mode_row *row, struct ts_err
     return rc;
 }
 
-/* Clears what an option set in fixed modes, if the option names no modes itself. */
+/* Clears the constraint that an option has set in fixed modes, if the option names no modes
+ * itself. */
 static void leave_fixed(struct reader *r, const struct mode_row *row)
 {
     const char *text = text_of(r, row);

@@ -23,7 +23,8 @@ struct ts_tensor;
 #define TS_RESTARTS_MOST 1000u
 #define TS_FOLDS_MOST    20u
 
-/* A member for each row of base/settings.def, except for settings that other commands share. */
+/* The values of settings: a member for each row of base/settings.def, except for settings that
+ * other commands share. */
 struct ts_run_values {
 #define SETTING(member, option, letter, kind, ...) TS_VALUE_OF_##kind member;
 #define SETTING_IN(...)

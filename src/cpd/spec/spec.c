@@ -75,7 +75,8 @@ int ts_spec_lengths(const struct ts_spec *spec, uint32_t order)
     return ts_spec_penalty(s, order);
 }
 
-/* In the last mode, the fit needs the old rows even after the update (solver.c). */
+/* Returns a bit for each kind of row update that some mode needs. In the last mode, an update that
+ * reads old rows also needs TS_ROW_KEEP: the fit sums the product once more while the rows stay. */
 uint32_t ts_spec_updates(const struct ts_spec *spec, uint32_t order)
 {
     const struct ts_spec *s = ts_spec_of(spec);

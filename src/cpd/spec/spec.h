@@ -91,8 +91,8 @@ int ts_spec_any(const struct ts_spec *spec, uint32_t order);
 /* Whether some mode has a penalty. */
 int ts_spec_penalty(const struct ts_spec *spec, uint32_t order);
 
-/* Whether lengths of columns matter: some mode has a penalty or is rigid, or the objective depends
- * on them. */
+/* Whether lengths of columns matter: some mode has a penalty, or columns whose lengths must not
+ * change (ts_constraint_rigid), or the objective depends on the lengths. */
 int ts_spec_lengths(const struct ts_spec *spec, uint32_t order);
 
 /* Returns one bit for each row update of enum ts_row_kind. Bit k: some mode needs row update k. */
@@ -132,8 +132,8 @@ enum ts_row_kind ts_spec_row_kind(const struct ts_spec *spec, uint32_t mode);
  * "nonnegative, l1 0.1" or "none". */
 void ts_spec_text(const struct ts_spec *spec, uint32_t mode, char *ret, size_t room);
 
-/* Whether the same constraints apply to a mode in a and in b, as far as a state stores them as
- * numbers. Constraints that it stores as text are compared as text (run_options.h). */
+/* Whether the same constraints apply to a mode in a and in b, as far as a state stores constraints
+ * as numbers. Constraints that it stores as text are compared as text (run_options.h). */
 int ts_spec_same_state(const struct ts_spec *a, const struct ts_spec *b, uint32_t mode);
 
 /* ---- which settings can be combined ---- */
