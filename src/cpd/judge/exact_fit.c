@@ -21,8 +21,8 @@
 #define CHUNK_BYTES (UINT64_C(1) << 20)
 /* largest rounding error of one operation, relative to its result */
 #define ROUNDING (DBL_EPSILON / 2)
-/* With M the model: |X - M|^2 below -CONTRADICTION times its expected error is impossible, even if
- * all roundings had the same sign. */
+/* With the tensor X and the model M: |X - M|^2 below -CONTRADICTION times its expected error is
+ * impossible, even if all roundings had the same sign. */
 #define CONTRADICTION 16384.0
 /* most terms of an entry of the MTTKRP that are added one by one; longer sums are sums of partial
  * sums of this length */

@@ -8,9 +8,9 @@
  * `observed` reports the same fit. The sums are those of scores (score.h), in float64, from the
  * residuals themselves, so nothing cancels.
  *
- *   owner    as in score.h; the backend's factors are of no use afterwards
+ *   owner    the caller owns all; the backend's factors are of no use afterwards
  *   errors   those of ts_score_run
- *   bits     as in score.h
+ *   bits     results do not depend on threads, ranks, memory or order of delivery
  */
 #ifndef TS_CPD_KNOWN_FIT_H
 #define TS_CPD_KNOWN_FIT_H
@@ -22,9 +22,9 @@
  * only after its cells were read. */
 int ts_known_fit_wanted(const struct ts_tensor *t);
 
-/* Completes the indices of the model. If it has a row for each used index of a mode, the tensor's
- * indices are added. If it has indices of its own, the sizes of its modes become those of the
- * tensor. Returns TS_EARG if shapes differ. */
+/* Completes the row indices of the model. If it has a row for each used index of a mode, the
+ * tensor's indices are added. If it has indices of its own, the sizes of its modes become those of
+ * the tensor. Returns TS_EARG if shapes differ. */
 int ts_known_fit_shape(struct ts_kruskal *model, const struct ts_tensor *t, struct ts_err *err);
 
 /* Computes the fit. top, slices and take of conf must be 0. The model's norm in *ret is the norm

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Computes sums over the nonzeros of a block, compiled for AVX2 and for any processor. */
+/* Computes sums over the nonzeros of a block, such as that of squared residuals, compiled for AVX2
+ * and for any processor. */
 #include "cpd/judge/score_block.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* score_block.h - computes sums over the nonzeros of a block, with values x and model values m, for
- * score.h.
+/* score_block.h - computes sums over the nonzeros of a block, such as that of squared residuals,
+ * from values x and model values m, for score.h.
  *
  *   owner    the caller
  *   units    n at most TS_BLOCK_NNZ

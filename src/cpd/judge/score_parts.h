@@ -29,7 +29,8 @@ struct ts_score_large {
 
 /* The state of a thread that works through a partition. */
 struct ts_score_worker {
-    _Alignas(TS_SCORE_LINE) struct ts_score_sums sums; /* sums of the partition so far */
+    /* sums of residuals of the partition so far */
+    _Alignas(TS_SCORE_LINE) struct ts_score_sums sums;
     double logs;
     uint64_t unseen;
     /* row, in the factor of `mode`, of the slice that is being summed */
@@ -49,7 +50,8 @@ struct ts_score_slab_cell {
     uint32_t row;
 };
 
-/* Sums of the nonzeros of a partition, and of those in its first and in its last slice. */
+/* Sums of residuals over the nonzeros of a partition, and over those in its first and in its last
+ * slice. */
 struct ts_score_part {
     struct ts_score_sums sums, first, last;
     double logs;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Copies the model's rows into the backend, and notes rows that are all zeros. */
+/* Copies the model's rows into the backend, and marks rows that are all zeros, for the count of
+ * unseen nonzeros. */
 #include <stdlib.h>
 #include <string.h>
 

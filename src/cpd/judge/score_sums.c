@@ -35,8 +35,8 @@ static void add_cell(struct ts_score_sums *to, double value, double model, doubl
     to->magnitudes += weight * fabs(r);
 }
 
-/* Adds the sums of a block whose cells have no weights. TS_SCORE_LANES independent sums let
- * additions overlap. */
+/* Adds the sums of residuals of a block whose cells have no weights. TS_SCORE_LANES independent
+ * sums let additions overlap. */
 static void add_block(struct ts_score_sums *to, const struct ts_cells *c)
 {
     struct ts_score_sums sums;
@@ -44,8 +44,8 @@ static void add_block(struct ts_score_sums *to, const struct ts_cells *c)
     ts_score_add(to, &sums);
 }
 
-/* Adds the sums of a block whose cells have weights. With weights of 1 the bits are those of
- * add_block. */
+/* Adds the sums of residuals of a block whose cells have weights. With weights of 1 the bits are
+ * those of add_block. */
 static void add_weighted(struct ts_score_sums *to, const struct ts_cells *c)
 {
     struct ts_score_sums lane[TS_SCORE_LANES] = { { 0 } };
@@ -148,7 +148,8 @@ static void keep_cells(const struct ts_scoring *s, const struct ts_cells *c)
     s->slab_n[k] = c->first + c->n;
 }
 
-/* Adds the known cells of a slab to their slices, in the order of the array. */
+/* Adds the known cells of a slab (a part of a dense tensor) to the sums of their slices, in the
+ * order of the array. */
 void ts_score_settle(void *ctx, uint64_t first, uint64_t end)
 {
     struct ts_scoring *s = ctx;
@@ -201,9 +202,9 @@ int ts_score_take_block(void *ctx, uint32_t thread, const struct ts_cells *c, st
     return s->conf->take == NULL ? 0 : s->conf->take(s->conf->ctx, thread, c, err);
 }
 
-/* Sends the sums of slices to all ranks (processes). The rank that worked through a partition has
- * the sums of the partition's slices. So a rank's slices begin with the first slice of its first
- * partition, whose sums are completed later. */
+/* Sends the sums of residuals of slices to all ranks (processes). The rank that worked through a
+ * partition has the sums of the partition's slices. So a rank's slices begin with the first slice
+ * of its first partition, whose sums are completed later. */
 int ts_score_gather_slices(struct ts_scoring *s, struct ts_err *err)
 {
     struct ts_comm *c = s->conf->comm;

@@ -167,8 +167,8 @@ static int take_vectors(struct nvecs *s, uint32_t mode, struct ts_err *err)
     return 0;
 }
 
-/* Computes the singular vectors U_n of a mode n and, unless it is the first mode, their mixture
- * B_n, from the matrices B_m of all other modes m (nvecs.h). */
+/* Computes the rows of a mode n from the matrices B_m of all other modes m (nvecs.h): mixed
+ * singular vectors B_n or, in the first mode, the singular vectors U_n themselves. */
 static int find_range(struct nvecs *s, uint32_t mode, struct ts_err *err)
 {
     const struct ts_init_conf *c = s->init;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Saves states of a run. When the run ends, the state is written at once. Before, a thread writes
- * it from a copy of the factors, if there is memory for one. */
+/* Saves states of a run. When the run ends, the state is written at once. While the run computes, a
+ * thread writes the state from a copy of the factors, if there is memory for a copy. */
 #include "cpd/state/checkpoint.h"
 
 #include <math.h>
@@ -33,7 +33,8 @@ struct ts_checkpoint {
     int saved; /* 1: a state is on disk, whose sweep and mode are saved_sweep and saved_mode */
     uint32_t saved_sweep, saved_mode;
     int ended; /* 1: all sweeps are done, but their state is not on disk yet */
-    /* data of the extrapolation (accelerate.h), which are part of the state at the end; or NULL */
+    /* data of the extrapolation between sweeps (accelerate.h), a part of the state at the end; or
+     * NULL */
     struct ts_accelerate *accelerate;
     struct ts_best *best; /* the best factors (best.h), for the state at the end; or NULL */
     /* moments of the method (gcp_struct.h), for the state at the end; or NULL */

@@ -92,13 +92,13 @@ void ts_checkpoint_end(struct ts_checkpoint *c, struct ts_state *s);
 struct ts_accelerate;
 void ts_checkpoint_keep(struct ts_checkpoint *c, struct ts_accelerate *a);
 
-/* Takes over the best factors, as ts_checkpoint_keep does. The caller has put them into the
- * backend. */
+/* Takes over the best factors: the checkpoint owns them from now on, because the state at the end
+ * refers to them. The caller has put them into the backend. */
 struct ts_best;
 void ts_checkpoint_keep_best(struct ts_checkpoint *c, struct ts_best *b);
 
-/* Takes over the moments (matrices that a method keeps), as ts_checkpoint_keep does. memory: the
- * result of ts_bigmem_new. */
+/* Takes over the moments (matrices that a method keeps): the checkpoint owns them from now on,
+ * because the state at the end refers to them. memory: the result of ts_bigmem_new. */
 void ts_checkpoint_keep_moments(struct ts_checkpoint *c, void *memory, uint64_t bytes);
 
 /* ---- for the caller of the run (engine/run.c) ---- */

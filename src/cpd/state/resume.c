@@ -37,7 +37,7 @@ static int check_options(const char *path, const struct ts_state *s, struct ts_e
     return rc;
 }
 
-/* Opens DIR/NAME, and keeps it if it is later than the state found so far. */
+/* Opens the state DIR/NAME, and keeps it open if it is later than the state found so far. */
 static int consider(struct ts_resume *r, const struct ts_open_dir *dir, int of_result,
                     const char *name, struct ts_err *err)
 {
@@ -199,8 +199,8 @@ static int check_start(const struct ts_resume *r, const struct ts_init_conf *con
     return rc == 0 ? check_rows(r, &c, start, err) : rc;
 }
 
-/* Opens the starting factors that the run saved. Returns 1 and *ret, of which no row was read, or 0
- * if there is none. */
+/* Opens the starting factors that the run saved. Returns 1 and the model *ret, of which no row was
+ * read. Returns 0 if no starting factors were saved. */
 static int open_saved(const struct ts_resume *r, const struct ts_init_conf *conf,
                       struct ts_model **ret, struct ts_err *err)
 {

@@ -3,11 +3,11 @@
  * run can be resumed.
  *
  * A state is at the beginning of a mode. It has the factors of the other modes, as the backend
- * stores them, and the Gram matrices. The mode's own factor is about to be replaced and is not an
- * operand, so an interrupted mode is simply computed again. If the mode has a constraint, its rows
- * are updated from the old ones, and the state includes its own factor as well. A state of an
- * accelerated run (accelerate.h) also has factors of the sweep before. docs/checkpoint.md describes
- * the bytes.
+ * stores them, and the Gram matrices. The mode's own factor is about to be replaced, and the mode's
+ * product does not read it. So an interrupted mode is simply computed again. If the mode has a
+ * constraint, its rows are updated from the old ones, and the state includes its own factor as
+ * well. A state of an accelerated run (accelerate.h) also has factors of the sweep before.
+ * docs/checkpoint.md describes the bytes.
  *
  *   owner    a state to be written points to memory of the caller; a state that was opened, to
  *            memory of the file object
@@ -240,8 +240,8 @@ uint64_t ts_state_sign(const struct ts_state_file *f);
 int ts_state_rows(const struct ts_state_file *f, uint32_t mode, uint64_t row, uint64_t n,
                   double *ret, struct ts_err *err);
 
-/* Reads all rows of the factor of the sweep before, in the precision of the run. Its bit in `kept`
- * must be set. */
+/* Reads all rows of the factor of the sweep before, in the precision of the run. The mode's bit in
+ * `kept` of struct ts_state must be set. */
 int ts_state_before(const struct ts_state_file *f, uint32_t mode, void *ret, struct ts_err *err);
 
 /* Reads all rows of moment `which` (from 0) of a factor, in the precision of the run. */
