@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens the parts of an engine one after another. Each part limits the memory of the next one. */
+/* Opens the parts of an engine one after another: tensor, backend and feed. Each part limits the
+ * memory of the next one. */
 #include "engine/engine.h"
 
 #include <stdio.h>
@@ -427,7 +428,7 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
         return rc;
     bc.rank = conf->n_models > 0 ? conf->ranks[0] : conf->rank;
     bc.threads = e->threads;
-    if (bc.n_devices == 0) /* the backend of GPUs adds names of its own */
+    if (bc.n_devices == 0) /* the backend of GPUs adds its own names of trace groups */
         ts_trace_group(conf->trace, 1, "CPU");
     e->n_devices = bc.n_devices;
     memcpy(e->device, bc.device, sizeof e->device);

@@ -2,7 +2,7 @@
 /* engine.h - opens a tensor, a backend and a feed within the memory that is allowed. It is the only
  * place where a run gets its processor.
  *
- *   owner    the engine owns all three until close
+ *   owner    the engine owns tensor, backend and feed until close
  *   units    bytes
  *   errors   0 or a negative ts_code; on failure nothing is held
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Adds up the host memory of a run, and computes what remains for the feed. */
+/* Adds up the host memory of a run, and computes how much of the budget remains for the feed. */
 #include "engine/engine_memory.h"
 
 #include <stdio.h>

@@ -2,11 +2,11 @@
 /* engine_memory.h - divides the memory of a run into its parts. `tstream cp` and `tstream plan` use
  * the same numbers.
  *
- * Factors are not part of the budget (--host-memory). Other large arrays of a run are. The rest of
- * the budget is for the feed: shards that stay, and slots for the others (stream/feed/residency.h).
- * With several models side by side, the factors of the largest model are outside of the budget. The
- * factors of the others are inside, and take at most half of it. So several models take no more
- * memory side by side than one after another.
+ * Factors are not part of the budget (--host-memory). Other large arrays of a run are part of it.
+ * What they leave of the budget is for the feed: shards that stay in memory, and slots (buffers)
+ * for the other shards (stream/feed/residency.h). With several models side by side, the factors of
+ * the largest model are outside of the budget. The factors of the others are inside, and take at
+ * most half of it. So several models take no more memory side by side than one after another.
  *
  *   units    bytes
  *   threads  any thread; pure functions, except that it reads the limits of the machine

@@ -3,10 +3,10 @@
  * before its code is loaded.
  *
  * Loading a truncated or damaged file may end the process. So everything that would be loaded is
- * read and compared with the hash in the note (gpu/module/gpu_note.h). The hash covers the headers
- * of segments and the loaded segments, so symbols and debug information may be stripped from a file
- * after its hash was written. The fields of the ELF header that locate sections count as zeros, and
- * so does the hash.
+ * read and compared with the hash in the file's ELF note (struct ts_gpu_note). The hash covers the
+ * headers of segments and the loaded segments, so symbols and debug information may be stripped
+ * from a file after its hash was written. The fields of the ELF header that locate sections count
+ * as zeros, and so does the hash.
  *
  *   format   XXH3-64 of program headers and loaded segments, in the order of the file
  *   threads  any thread
@@ -19,7 +19,8 @@
 #include "base/err.h"
 #include "gpu/module/gpu_note.h"
 
-/* Checks that the file is a complete GPU part with the note `wanted`. */
+/* Checks that the file is a complete GPU part, and that its ELF note equals `wanted`, so that its
+ * version fits. */
 int ts_gpu_part_file_check(const char *path, const struct ts_gpu_note *wanted, struct ts_err *err);
 
 /* Writes the hash of a linked file into its note. */

@@ -9,8 +9,8 @@
  * only the owner of the first file, whose code is running already, may be able to write in these
  * places (base/files/trusted.h).
  *
- * Before its code is loaded, the file is checked: it must be complete, and its note must match
- * (engine/gpu_part_file.h).
+ * Before its code is loaded, the file is checked: it must be complete, and its ELF note must have
+ * the version that this code expects (engine/gpu_part_file.h).
  *
  *   owner    an open shared object stays loaded until the process ends
  *   threads  one thread calls

@@ -88,10 +88,10 @@ void ts_models_table_free(struct ts_models_table *m);
 int ts_models_table_read(struct ts_models_table *m, uint32_t i, const struct ts_open_dir *dir,
                          struct ts_err *err);
 
-/* Opens the model of a row again, from the start. */
+/* Opens the model of a row again, so that its factors can be read from the first row. */
 typedef int ts_models_open_fn(void *ctx, uint32_t row, struct ts_model **ret, struct ts_err *err);
 
-/* Sets the best model of each rank, and the scores. All rows must be done. */
+/* Sets the best model of each rank, and the factor match scores. All rows must be done. */
 int ts_models_table_match(struct ts_models_table *m, ts_models_open_fn *open, void *ctx,
                           uint32_t threads, const volatile sig_atomic_t *stop, struct ts_err *err);
 

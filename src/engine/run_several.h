@@ -4,7 +4,8 @@
  * The table has a row for each model. The models of rows that are not done come next. As many of
  * these models as the engine has memory for share their passes (cpd/solver/solver_group.h). The
  * engine stays open for models of the same ranks, so that shards in its memory stay there. The
- * first unfinished model of those side by side leads: progress and status.json describe it.
+ * first unfinished model of those side by side is the leading one: progress and status.json
+ * describe it.
  *
  * A front end (a program, or the library) opens engines, and begins and ends each run
  * (engine/run.h).
@@ -60,7 +61,8 @@ struct ts_run_several {
     struct ts_atomic_dir *dir;
     struct ts_open_dir *in; /* `dir` as an open directory, for reading */
 
-    /* private members follow, about the models that are computed at the same time */
+    /* private members follow. n: number of models that are computed at the same time; lead: the one
+     * of them that progress and status.json describe; row: their rows in the table */
     uint32_t n, lead;
     uint32_t row[TS_RUN_AT_ONCE];
     struct ts_run *run[TS_RUN_AT_ONCE];  /* the runs of these models; NULL: not begun */

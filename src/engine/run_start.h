@@ -2,8 +2,8 @@
 /* run_start.h - finds the starting factors that a run writes with its result.
  *
  * Starting factors are drawn with the seed, computed by the run, given by the caller, or saved by
- * an earlier part of a resumed run. Given factors are read twice: for the run, and for the file. So
- * the caller opens them a second time.
+ * an earlier part of a resumed run. Given factors are read twice: for the run, and for the file
+ * beside the result. So the caller opens them a second time.
  *
  *   owner    the caller closes the model with the starting factors, also after a failure
  *   threads  one thread calls
