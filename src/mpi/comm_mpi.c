@@ -127,9 +127,10 @@ static int somebody_leaves(const struct mpi_ranks *m)
     return there;
 }
 
-/* Called by the thread of the heartbeat, so that computing threads need not probe for messages. If
- * no message has arrived, a probe of MPI may yield its core (mpi_yield_when_idle). A computing
- * thread would get the core back late if other threads wait for cores. */
+/* Looks for a message of a rank that fails or stops. The thread of the heartbeat calls it, so that
+ * computing threads need not probe for messages. If no message has arrived, a probe of MPI may
+ * yield its core (mpi_yield_when_idle). A computing thread would get the core back late if other
+ * threads wait for cores. */
 static void look(void *ctx)
 {
     struct mpi_ranks *m = ctx;
@@ -176,10 +177,11 @@ static int add_pieces(struct mpi_ranks *m, int sends, int tag, char *bytes, uint
     return rc;
 }
 
-/* Starts sends before receives, so that two ranks send to each other at the same time. With
- * receives first, a rank that arrives late would answer the other rank's message before it
- * announces its own. The other rank would then send its data, and its answer would wait behind
- * these data in the connection. So the two messages would travel one after the other. */
+/* Sends and receives this rank's part of n moves of bytes between ranks. Starts sends before
+ * receives, so that two ranks send to each other at the same time. With receives first, a rank that
+ * arrives late would answer the other rank's message before it announces its own. The other rank
+ * would then send its data, and its answer would wait behind these data in the connection. So the
+ * two messages would travel one after the other. */
 static int move(struct ts_comm *c, void *buffer, const struct ts_comm_move *move, uint32_t n,
                 struct ts_err *err)
 {

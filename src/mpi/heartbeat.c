@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One thread sends beats (bytes) to the next rank of a ring and receives those of the rank before.
- * A second one asks the kernel about the network, since a call of MPI may block the first one. */
+ * A second thread asks the kernel whether other machines answer, since a call of MPI may block the
+ * first one. */
 #include "mpi/heartbeat.h"
 
 #include <fcntl.h>
