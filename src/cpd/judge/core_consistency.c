@@ -44,7 +44,7 @@ struct core {
     size_t size[TS_MAX_ORDER + 1];
     size_t sum_bytes;
     double *norm; /* order x rank: column norms of the model */
-    /* rank: the numbers by which the columns of every pseudo-inverse are multiplied */
+    /* rank: by[r] is the multiplier of column r in the pseudo-inverses of all modes */
     double *by;
     uint32_t n_singular;
 };
@@ -164,10 +164,10 @@ static int check_shape(const struct core *c, struct ts_err *err)
     return ts_core_check(k->order, k->rank, err);
 }
 
-/* Sets c->by, the numbers by which the columns of every pseudo-inverse are multiplied. The weight
- * of component r, times its column norms, is shared equally among N modes: each column of the model
- * gets the N-th root of this product as length. So each column of a pseudo-inverse is multiplied by
- * 1 / that root. */
+/* Sets c->by, the multipliers of the columns of all pseudo-inverses. The weight of component r,
+ * times its column norms, is shared equally among N modes: each column of the model gets the N-th
+ * root of this product as length. So each column of a pseudo-inverse is multiplied by 1 / that
+ * root. */
 static void share_weights(struct core *c)
 {
     for (uint32_t r = 0; r < c->rank; r++) {

@@ -181,7 +181,8 @@ static void forget_mode(struct sums *s)
     memset(s->largest, 0, s->rank * sizeof *s->largest);
 }
 
-/* all := all .* the Gram matrix of the mode's scaled columns. Clears the sums of this mode. */
+/* Multiplies the product of the Gram matrices of the modes read before (all_hi + all_lo), entry by
+ * entry, by the Gram matrix of this mode's scaled columns. Clears the sums of this mode. */
 static void take_gram(struct sums *s)
 {
     for (uint32_t i = 0; i < s->rank; i++)

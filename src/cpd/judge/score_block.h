@@ -14,8 +14,8 @@
 
 #include "cpd/judge/score.h"
 
-/* Lane k sums nonzeros k, k + 4, k + 8 and so on. If n is not a multiple of four, the last nonzeros
- * go to one lane each. */
+/* Each sum has TS_SCORE_LANES partial sums, the lanes. Lane k sums nonzeros k, k + 4, k + 8 and so
+ * on. If n is not a multiple of four, the last nonzeros go to one lane each. */
 #define TS_SCORE_LANES 4u
 
 void ts_score_block(uint32_t n, const double *x, const double *m, struct ts_score_sums *ret);

@@ -44,7 +44,7 @@ struct ts_score_worker {
     uint32_t *rows;               /* top x order: rows of the cells in `large` */
 };
 
-/* A cell of a slab of a dense tensor. */
+/* A cell of a slab, a part of a dense tensor that is read as a whole. */
 struct ts_score_slab_cell {
     double value, model;
     uint32_t row;

@@ -10,8 +10,9 @@
 #include "cpd/spec/spec.h"
 #include "stream/backend.h"
 
-/* Does what lost_sign of struct ts_method (method.h) must do, for losses whose model is a
- * logarithm. */
+/* The function lost_sign of struct ts_method, for losses whose model is a logarithm. Returns the
+ * sign of the logarithm of the average value, if the constraints exclude models of this sign, and
+ * sets *mean to about that average. Otherwise returns 0. */
 int ts_gcp_lost_sign(const struct ts_tensor *t, const struct ts_spec *spec, double *mean);
 
 #endif

@@ -36,7 +36,7 @@
 #define FLAT      1e-10        /* least s'y / y'y of a pair (step s, change y) that is used */
 #define FIRST     0.1          /* length of the first step, relative to the norm of all factors */
 #define TRIES     20u
-#define STUCK     255u /* value of `tries` if no step lowers F */
+#define STUCK     255u /* value of `tries` if no step lowers the objective F */
 #define PUT_BYTES (UINT64_C(1) << 20)
 
 _Static_assert(CHANGE + PAIRS == TS_MOMENTS_LBFGSB, "moments");

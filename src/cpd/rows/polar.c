@@ -183,7 +183,7 @@ static int solve(struct polar *s, enum ts_precision precision, const struct ts_r
     uint32_t kept, again;
     int rc = backend->gram(s->init->be, s->mode, sums->gram, err);
     for (size_t i = 0; i < (size_t)s->rank * s->rank && rc == 0; i++)
-        /* the solver reports this: the fit will not be finite either */
+        /* the solver reports numbers that are not finite: the fit will not be finite either */
         if (!isfinite(sums->gram[i])) {
             memcpy(s->v, sums->gram, (size_t)s->rank * s->rank * sizeof *s->v);
             return backend->solve(s->init->be, s->mode, &update, sums, err);

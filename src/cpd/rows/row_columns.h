@@ -53,8 +53,8 @@ static inline uint64_t ts_row_columns_place(const struct ts_row_columns *c, uint
     return c->index == NULL ? row : c->index[row] - c->first;
 }
 
-/* Allocates all memory. `more` has of_span numbers for each entry of a column of `a`, and of_rows
- * for each row. `what` names the memory in errors. */
+/* Allocates the arrays of *ret. ret->more gets of_span numbers for each entry of a column of
+ * ret->a, and of_rows numbers for each row of the mode. `what` names the memory in errors. */
 int ts_row_columns_open(const struct ts_row_task *task, uint64_t of_span, uint64_t of_rows,
                         const char *what, struct ts_row_columns *ret, struct ts_err *err);
 void ts_row_columns_close(struct ts_row_columns *c);

@@ -204,9 +204,9 @@ static double line(const struct smooth *s, uint64_t i)
     return 2 * (double)i / (double)(s->span - 1) - 1;
 }
 
-/* x := the curve z for the right-hand side b + c_0 + c_1 line on rows; b may be NULL, which is 0.
- * The curve is 0 at the first two indices. sum[0] := the sum of z over rows, sum[1] := that of z
- * times line. */
+/* x := the curve z that solves (d P + mu D' D) z = P (b + c_0 + c_1 line), and is 0 at the first
+ * two indices. P is 1 for indices with a row, D has the second differences. b may be NULL, which is
+ * 0. sum[0] := the sum of z over rows, sum[1] := that of z times line. */
 static void solve_held(const struct smooth *s, double d, const double *b, const double c[2],
                        const struct band *band, double sum[2])
 {

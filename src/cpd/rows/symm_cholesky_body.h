@@ -134,7 +134,8 @@ PART void invert_lower(uint32_t n, const double *l, uint32_t begin, uint32_t end
     }
 }
 
-/* Rows begin .. end - 1 of ret := li' li, up to the diagonal, and the mirrored columns. */
+/* Rows begin .. end - 1 of ret := li' li, up to the diagonal, and the mirrored columns. li is the
+ * inverse of the lower Cholesky factor, stored by columns. */
 PART void square_lower(uint32_t n, const double *li, uint32_t begin, uint32_t end, double *ret)
 {
     for (uint32_t i = begin; i < end; i++) {

@@ -81,7 +81,8 @@ PART void reflect_row(struct eigen *g, uint32_t i)
     u[i - 1] -= g->e[i - 1];
 }
 
-/* a := reflection * a * reflection, for the leading i x i block of a. Row i of a is u. */
+/* a := R a R in the leading i x i block of a, with the reflection R = 1 - u u' / h. Row i of a is
+ * u. */
 PART void reflect_both(struct eigen *g, uint32_t i)
 {
     const double *u = g->a + (size_t)i * g->ld;

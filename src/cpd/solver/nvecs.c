@@ -237,8 +237,8 @@ static int iterate(struct nvecs *s, struct ts_err *err)
     return rc;
 }
 
-/* Computes MTTKRPs in the memory of factors, even for modes whose updates need a separate
- * product. */
+/* Computes the singular vectors of all modes. MTTKRPs are in the memory of factors, even for modes
+ * whose row updates need separate memory for them. */
 static int run_in_place(struct nvecs *s, struct ts_err *err)
 {
     const struct ts_init_conf *c = s->init;

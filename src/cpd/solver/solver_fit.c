@@ -182,8 +182,8 @@ double ts_solver_fit_trace(const struct ts_solver *a, uint32_t mode)
     return sum;
 }
 
-/* Returns the penalty of a mode, but without its l2. size: the sum over its factor that the penalty
- * needs. */
+/* Returns the penalty of a mode, but without its l2. size: the sum of magnitudes of the factor's
+ * entries with l1, that of squared second differences with smooth, the penalty itself with both. */
 static double penalty(const struct ts_constraint *c, double size)
 {
     if (c->l1 > 0 && c->smooth > 0)

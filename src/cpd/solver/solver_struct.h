@@ -169,7 +169,7 @@ int ts_solver_norm(struct ts_solver *a, struct ts_err *err);
 
 /* ---- solver_fit.c: the fit ---- */
 
-/* Sets v to the elementwise product of the Gram matrices of all modes but `skip`. */
+/* Sets a->v to the elementwise product of the Gram matrices of all modes but `skip`. */
 void ts_solver_multiply_grams(struct ts_solver *a, uint32_t skip);
 
 /* x(i, j) *= scale[i] * scale[j], for x of rank x rank */
@@ -204,9 +204,9 @@ double ts_solver_fit_objective(const struct ts_solver *a);
 /* Returns 1 - sqrt(2 F) / |X| with the objective F. Without penalties this is the fit. */
 double ts_solver_fit_with_penalty(const struct ts_solver *a);
 
-/* Returns the objective after the mode that was just solved, with inner = <X, model>. Overwrites
- * a->v. In the first sweep it is NaN until all modes were solved whose penalty needs a sum over the
- * factor. */
+/* Returns the objective after the mode that was just solved. inner: the inner product of tensor and
+ * model. Overwrites a->v. In the first sweep it is NaN until all modes were solved whose penalty
+ * needs a sum over the factor. */
 double ts_solver_fit_watched(struct ts_solver *a, double inner);
 uint32_t ts_solver_fit_count_dead(const struct ts_solver *a);
 

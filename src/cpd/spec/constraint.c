@@ -6,8 +6,8 @@
 
 #include "stream/row_update.h"
 
-/* a starting factor is too large if the estimated size of the next factor is less than this part of
- * it */
+/* a starting factor is too large if the estimated size of the next factor is less than TOO_LARGE
+ * times its own */
 #define TOO_LARGE 1e-4
 
 int ts_constraint_rigid(const struct ts_constraint *c)

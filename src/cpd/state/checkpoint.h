@@ -69,8 +69,8 @@ int ts_checkpoint_new(const struct ts_checkpoint_conf *conf, struct ts_checkpoin
 /* Waits until the state that is being written is on disk. c may be NULL. */
 void ts_checkpoint_free(struct ts_checkpoint *c);
 
-/* ---- for the solver (solver.c). In *s it sets sweep, mode, flags, gram, lambda, part, size and
- * the members of an accelerated run ---- */
+/* ---- for the solver (solver.c). In the state *s it sets sweep, mode, flags, gram, lambda, part,
+ * size and the members of an accelerated run ---- */
 
 /* Records a finished sweep. Its figures are kept if a mode has a constraint. */
 int ts_checkpoint_sweep(struct ts_checkpoint *c, double fit, uint64_t total_ns,

@@ -110,10 +110,11 @@ _Static_assert(sizeof(struct ts_disk_constraint) == 64, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_state) == 256, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_section) == 32, "on-disk size");
 
-/* The section "best" exists if the best factors are kept (best.h). It starts with these numbers of
- * the best sweep: its number (0: none yet), fit, change, objective, errors at observed and at
- * held-out cells, loss at held-out cells, log-likelihood, violation, number of components that are
- * zero, and the mean. Weights (rank float64) and column norms (order x rank) follow. */
+/* The section "best" exists if the factors with the least error at held-out cells are kept
+ * (best.h). It starts with these numbers of the best sweep: its number (0: none yet), fit, change,
+ * objective, errors at observed and at held-out cells, loss at held-out cells, log-likelihood,
+ * violation of the KKT conditions, number of components that are zero, and the mean. Weights (rank
+ * float64) and column norms (order x rank) follow. */
 #define TS_BEST_NUMBERS 16u
 
 /* The section "figures" has one struct for each finished sweep, if a mode has a constraint: what
@@ -150,7 +151,7 @@ enum ts_state_part {
     TS_PART_BYTES_READ,
     TS_PART_N_SINGULAR,
     TS_PART_HELD_BEST,  /* bits of the least error at held-out cells in all past sweeps */
-    TS_PART_HELD_SINCE, /* number of sweeps after the one with the least error */
+    TS_PART_HELD_SINCE, /* number of sweeps since the one with that error */
     /* Poisson models: float64, violation of the KKT conditions in the finished modes of the current
      * sweep, or in the last sweep */
     TS_PART_KKT,
@@ -183,10 +184,10 @@ struct ts_state {
     /* 1: the specification has constraints: it is not plain least squares of all cells */
     int constrained;
     struct ts_spec spec;
-    double size[TS_MAX_ORDER]; /* `size` of each mode: see struct ts_disk_constraint */
+    double size[TS_MAX_ORDER]; /* for each mode, the sum over its factor that its penalty needs */
     int accelerated;           /* 1: the run is accelerated: the members below are set */
     struct ts_disk_accelerate pace;
-    double *before; /* rank + order x rank: weights and norms of the sweep before */
+    double *before; /* rank + order x rank: weights and column norms of the sweep before */
     double *best;   /* TS_BEST_NUMBERS + rank + order x rank, if the best factors are kept */
     uint32_t kept;  /* bit m: the factor of mode m in the sweep before is in the state */
     /* for writing, by moment and mode: moments (matrices of a factor's size) of a method that
