@@ -137,7 +137,7 @@ static int open_feed(const struct ts_engine_conf *conf, struct ts_engine *e, str
         return open_slabs(conf, &fc, e, err);
     if (conf->sample != NULL)
         rc = sample_budget(conf, &fc, e, err);
-    else if (!conf->dry_run && !conf->unknown) /* needs memory that the feed takes later */
+    else if (!conf->dry_run && !conf->unknown) /* the norm needs memory that the feed takes later */
         rc = ts_cells_norm(&(struct ts_cells_conf){ .tensor = e->tensor,
                                                     .threads = e->threads,
                                                     .bytes = e->memory.feed_bytes,

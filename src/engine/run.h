@@ -49,9 +49,9 @@ enum ts_run_event_kind {
     TS_RUN_MODE,
     TS_RUN_SWEEP,
     TS_RUN_OVER, /* all sweeps are done */
-    /* The files are in place, or the run has failed after TS_RUN_OPENED. Only notes may follow.
-     * ts_run_end returns what the listener returns. So does ts_run_begin, if the start cannot be
-     * written or the method cannot start. The listener may extend the message in *err. */
+    /* The files of the result are in place, or the run has failed after TS_RUN_OPENED. Only notes
+     * may follow. ts_run_end returns what the listener returns. So does ts_run_begin, if the start
+     * cannot be written or the method cannot start. The listener may extend the message in *err. */
     TS_RUN_ENDED
 };
 
@@ -99,7 +99,7 @@ struct ts_run_conf {
     const struct ts_resume *from; /* the state to resume from; NULL: the run begins anew */
     /* 1: the output replaces the directory from which `from` was read */
     int from_here;
-    struct ts_run_given given; /* opens init.model a second time */
+    struct ts_run_given given; /* opens the given starting factors a second time */
 
     /* The files of the result. dir NULL: none. ts_run_begin sets shape, rank and threads. */
     struct ts_model_conf out;

@@ -36,8 +36,8 @@ struct ts_run_several_front {
     /* Model k has made all its sweeps (rc 0), or ends early because of the error rc. Must call
      * ts_run_end, and mark the row as done if the model succeeded. */
     int (*end)(void *ctx, uint32_t k, int rc, struct ts_err *err);
-    /* model k leads from now on: progress and status.json describe it; at_once: as in
-     * ts_run_lead */
+    /* model k leads from now on: progress and status.json describe it; at_once: number of models
+     * that are computed at the same time, 0 if it is computed alone */
     void (*lead)(void *ctx, uint32_t k, uint32_t at_once);
     /* All models under way end early because of the error rc. saved: one of them has a state on
      * disk. */

@@ -28,7 +28,7 @@
 struct ts_run_figures {
     uint64_t done, total; /* nonzeros computed so far, and in the whole sweep */
     double per_s;         /* nonzeros per second */
-    int known;            /* 1: the two times below are known */
+    int known;            /* 1: left_ns and run_left_ns are known */
     uint64_t left_ns;     /* estimated time to the end of the sweep */
     uint64_t run_left_ns; /* estimated time to the end of the run, if it makes all sweeps */
 };
