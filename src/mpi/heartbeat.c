@@ -37,7 +37,7 @@ struct ts_heartbeat {
     char *hosts;      /* names of hosts: n x HOST characters */
     MPI_Request sent; /* the last beat, valid if `sends` is set */
     int sends;
-    MPI_Request *request; /* n requests for the messages of tell_gone */
+    MPI_Request *request; /* n requests: the messages that tell all ranks of a lost one */
     void (*look)(void *ctx);
     void *ctx;
     pthread_t thread, watcher;
@@ -48,7 +48,8 @@ struct ts_heartbeat {
     pthread_cond_t stop; /* signalled when `stops` was set */
 };
 
-/* The wait until all ranks have started: a thread reports a failure after `seconds`. */
+/* The wait until all ranks have started: a thread reports a failure if it takes longer than
+ * `seconds`. */
 static struct {
     const char *name;
     uint32_t seconds;
@@ -188,7 +189,7 @@ static void end_without(struct ts_heartbeat *h, const char *peer, uint32_t ms)
 
 /* The second thread. It ends all ranks only if a machine is silent in two checks in a row, because
  * a machine that was suspended needs time to answer. The limit is one second less than `patience`,
- * which leaves that second for the messages. */
+ * which leaves that second for the messages about the lost machine. */
 static void *watch(void *ctx)
 {
     struct ts_heartbeat *h = ctx;
