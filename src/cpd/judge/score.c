@@ -90,7 +90,8 @@ static void free_sums(struct ts_scoring *s)
         free(s->blank[m]);
 }
 
-/* Computes the log-likelihoods from the sums. logs: the sum of x log m over nonzeros. */
+/* Computes the log-likelihoods from the sums of residuals. logs: the sum of x log m over the
+ * nonzeros, with values x and model values m. */
 static int judge(struct ts_scoring *s, double logs, struct ts_err *err)
 {
     struct ts_score *ret = s->ret;

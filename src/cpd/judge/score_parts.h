@@ -95,12 +95,12 @@ int ts_score_load_rows(struct ts_scoring *s, struct ts_err *err);
 
 void ts_score_add(struct ts_score_sums *to, const struct ts_score_sums *x);
 
-/* The functions `take` and `settle` of the pass (struct ts_weighted). ctx is the struct
- * ts_scoring. */
+/* Add the cells of a block to the sums, and the cells of a slab to those of their slices: the
+ * functions `take` and `settle` of struct ts_weighted. ctx is the struct ts_scoring. */
 int ts_score_take_block(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err);
 void ts_score_settle(void *ctx, uint64_t first, uint64_t end);
 
-/* Sends the sums of all slices to all ranks (processes). */
+/* Sends the sums of residuals of all slices to all ranks (processes). */
 int ts_score_gather_slices(struct ts_scoring *s, struct ts_err *err);
 
 /* ---- score_largest.c: the largest residuals ---- */

@@ -69,8 +69,8 @@ static int rows(struct ts_solver *a, struct ts_err *err)
                                     : c->backend->gram(c->be, a->product, a->sums.gram, err);
 }
 
-/* Ends a sweep: sets the fit, and halves the rate if F has risen. F may be negative with some
- * losses, so only its change matters. */
+/* Ends a sweep: sets the fit, and halves the rate if the objective F has risen. F may be negative
+ * with some losses, so only its change matters. */
 static int judged(struct ts_solver *a, struct ts_err *err)
 {
     struct ts_gcp *g = a->own;

@@ -445,8 +445,8 @@ static int begin_step(struct ts_solver *a, struct ts_err *err)
     return try_length(a, 0, err);
 }
 
-/* Tries a shorter step because F, which is `now`, is too large: to the minimum of a parabola
- * through the known values of F, but 0.1 to 0.5 of the last length. */
+/* Tries a shorter step because the objective F, which is `now`, is too large: to the minimum of a
+ * parabola through the known values of F, but 0.1 to 0.5 of the last length. */
 static int shorten(struct ts_solver *a, double now, struct ts_err *err)
 {
     struct lbfgsb *l = a->own;

@@ -154,7 +154,8 @@ TS_METHODS(TS_METHOD_DECLARE)
 /* Returns the method of a specification, which may be NULL here and below. */
 const struct ts_method *ts_method_of(const struct ts_spec *spec);
 
-/* Calls lost_sign of the method. *mean is set if the result is not 0. */
+/* Returns what lost_sign (struct ts_method) of the specification's method returns. *mean is set if
+ * that is not 0. */
 int ts_method_lost_sign(const struct ts_tensor *t, const struct ts_spec *spec, double *mean);
 
 /* Calls `bytes` of the method that the specification asks for. */

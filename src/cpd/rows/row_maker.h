@@ -25,7 +25,8 @@ struct ts_row_task {
     /* rank x rank each: G, which may be overwritten, and free memory */
     double *gram, *scratch;
     const struct ts_row_sums *sums; /* `make` sets `gram` and, unless it is NULL, `inner` */
-    /* for a mode with a penalty: the number that a state stores as its `size` (state.h) */
+    /* for a mode with a penalty: `make` sets it to the sum over the factor that the penalty
+     * needs */
     double *size;
     int *singular; /* `make` sets it to 1 if it left out directions in which G is singular */
 };

@@ -170,8 +170,8 @@ static double length_of(double x, double y)
     return 0x1p-500 * sqrt(x * x + y * y);
 }
 
-/* One step of QL with Wilkinson's shift on rows first .. end; e is 0 before and after this range
- * (Bowdler, Martin, Reinsch and Wilkinson, Numer. Math. 11, 1968). */
+/* One step of QL with Wilkinson's shift on rows first .. end of the tridiagonal matrix; e is 0
+ * before and after this range (Bowdler, Martin, Reinsch and Wilkinson, Numer. Math. 11, 1968). */
 PART void step(struct eigen *g, uint32_t first, uint32_t end)
 {
     double *d = g->d, *e = g->e;

@@ -121,7 +121,8 @@ struct ts_solver_conf {
     int accelerate;
     /* 1: compute a starting factor for the first mode, even if no sweep needs it */
     int whole_start;
-    /* called when the backend holds the starting factors, for ts_init_save; or NULL */
+    /* called when the backend holds the starting factors, so that the caller can save them; or
+     * NULL */
     int (*started)(void *ctx, struct ts_err *err);
     void (*mode)(void *ctx, const struct ts_solver_mode *m); /* called after each mode; or NULL */
     /* called after each sweep; or NULL */

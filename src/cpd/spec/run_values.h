@@ -47,8 +47,8 @@ int ts_run_values_spec(const struct ts_run_values *v, struct ts_spec *ret, uint3
 int ts_run_values_check(const struct ts_run_values *v, const struct ts_spec *spec,
                         struct ts_err *err);
 
-/* Sets an option to its value in a file; flags are 0 or 1. args: the struct that opt->at refers
- * to. */
+/* Sets an option to `value`, its text in a file. The text of a flag is 0 or 1. args: the struct
+ * that opt->at refers to. */
 int ts_run_values_set(const char *file, const struct ts_opt *opt, const char *value, void *args,
                       struct ts_err *err);
 

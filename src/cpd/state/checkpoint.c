@@ -46,8 +46,8 @@ struct ts_checkpoint {
     /* the copied factors of the state, which a thread writes to the file */
     char *rows;
     uint64_t rows_bytes, rows_at[TS_MAX_ORDER];
-    /* copy of Gram matrices and lambda and, in an accelerated run, of the norms of the sweep
-     * before */
+    /* copy of the state's Gram matrices and lambda and, in an accelerated run, of the weights and
+     * column norms of the sweep before */
     double *gram;
     struct ts_state_past *past_copy;
     struct ts_disk_figures *figures_copy;

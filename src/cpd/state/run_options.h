@@ -32,7 +32,7 @@ struct ts_run_option {
 /* Returns option number i of a run, in the order of the text, or NULL after the last one. */
 const struct ts_run_option *ts_run_option(uint32_t i);
 
-/* Returns the value of an option in a text, or NULL. */
+/* Returns the value of an option in a text, or NULL if the text does not contain the option. */
 const char *ts_run_options_get(const char *text, uint64_t bytes, const char *name);
 
 /* Returns TS_EFORMAT unless the text of the file `path` consists of options of a run, each once.

@@ -253,7 +253,7 @@ int ts_state_moment(const struct ts_state_file *f, uint32_t which, uint32_t mode
 int ts_state_check_tensor(const struct ts_state_file *f, const struct ts_tensor *t,
                           struct ts_err *err);
 
-/* Returns the value of an option of the run, or NULL. */
+/* Returns the value of an option of the run, or NULL if the state does not record the option. */
 const char *ts_state_option(const struct ts_state *s, const char *name);
 
 #endif
