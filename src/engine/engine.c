@@ -372,7 +372,7 @@ static int open_in_budget(const struct ts_engine_conf *conf, uint64_t before,
     }
 }
 
-/* TS_EARG if some rank is not from 1 to TS_MAX_RANK. */
+/* Returns TS_EARG if the rank of some model is not from 1 to TS_MAX_RANK. */
 static int check_ranks(const struct ts_engine_conf *conf, struct ts_err *err)
 {
     for (uint32_t k = 0; k < conf->n_models || k == 0; k++) {
