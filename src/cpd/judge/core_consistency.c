@@ -67,7 +67,7 @@ static uint64_t used_rows(const struct ts_tensor *t, uint32_t mode)
     return t->dense != NULL ? t->mode[mode].disk.dim : t->mode[mode].disk.n_rows;
 }
 
-/* ---- pseudo-inverses ---- */
+/* ---- pseudo-inverses of the factors ---- */
 
 /* Returns 1 if the model's mode has a row for each used slice of the tensor, and 0 if it has a row
  * for each index or for each index that it lists. -1: its rows fit none of these. */
@@ -212,7 +212,7 @@ static int make_inverses(struct core *c, struct ts_err *err)
     return 0;
 }
 
-/* ---- the core ---- */
+/* ---- the core of the tensor ---- */
 
 /* sum[l] += the outer product of sum[l + 1] and the pseudo-inverse's row at level l. Then sum[l +
  * 1] := 0. (struct core explains levels.) */
@@ -376,7 +376,7 @@ static void conclude(const struct core *c, struct ts_core *ret)
     ret->n_singular = c->n_singular;
 }
 
-/* ---- memory ---- */
+/* ---- memory for the core and the pseudo-inverses ---- */
 
 static int check_memory(const struct core *c, struct ts_err *err)
 {

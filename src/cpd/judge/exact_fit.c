@@ -215,7 +215,7 @@ static struct twice model_square(const struct sums *s, double *size)
     return sum;
 }
 
-/* ---- copies rows of the model into the backend ---- */
+/* ---- copying rows of the model into the backend ---- */
 
 /* The rows of a mode in the tensor's order, which are copied to the backend one after another. */
 struct target {
@@ -387,7 +387,7 @@ static int load_mode(struct sums *s, uint32_t mode, struct ts_err *err)
     return 0;
 }
 
-/* ---- the MTTKRP ---- */
+/* ---- the MTTKRP of one mode ---- */
 
 /* *ret := the inner product of tensor and model, from the MTTKRP that the backend holds. */
 static int inner_product(struct sums *s, struct twice *ret, struct ts_err *err)
@@ -413,16 +413,17 @@ static int inner_product(struct sums *s, struct twice *ret, struct ts_err *err)
     return rc;
 }
 
-/* ---- the result ---- */
+/* ---- the fit and its error ---- */
 
-/* Returns the expected rounding error of a sum of n terms, in units of one rounding, if signs are
- * random. Up to LONGEST_SUM terms are added one by one, and then the sums of such groups. */
+/* Returns the expected rounding error of a sum of n terms, in units of one rounding, if the signs
+ * of roundings are random. Groups of at most LONGEST_SUM terms are added term by term, and then the
+ * sums of the groups. */
 static double sum_roundings(double n)
 {
     return sqrt(fmin(n, LONGEST_SUM)) + sqrt(n / LONGEST_SUM);
 }
 
-/* Returns the expected relative rounding error of |X|^2 in the tensor's header. */
+/* Returns the expected relative rounding error of |X|^2 in the header of the tensor X. */
 static double norm_error(const struct sums *s)
 {
     return ROUNDING * (4 + sum_roundings((double)s->conf->tensor->nnz));

@@ -13,7 +13,7 @@ typedef double vec __attribute__((vector_size(LANES * sizeof(double))));
 typedef uint64_t ints __attribute__((vector_size(LANES * sizeof(uint64_t))));
 typedef double there __attribute__((vector_size(LANES * sizeof(double)), aligned(8), may_alias));
 
-/* ---- sums ---- */
+/* ---- sums of residuals ---- */
 
 PART void add_lanes(const vec *x, const vec *m, vec sum[4])
 {
@@ -63,7 +63,7 @@ PART int reaches(uint32_t n, const double *x, const double *m, double least)
     return last || (found[0] | found[1] | found[2] | found[3]) != 0;
 }
 
-/* ---- logarithms ---- */
+/* ---- sums of logarithms ---- */
 
 /* ret := log m, within 1 ulp, for normal positive numbers m = 2^k (1 + f) with 1 + f in sqrt(1/2)
  * .. sqrt(2). With s = f / (2 + f),

@@ -82,7 +82,7 @@ struct ts_scoring {
     int counts;
 };
 
-/* ---- score_rows.c ---- */
+/* ---- score_rows.c: rows of the model ---- */
 
 /* Returns the number of rows of the model that are copied at a time. */
 uint64_t ts_score_chunk_rows(uint32_t rank);
@@ -91,7 +91,7 @@ uint64_t ts_score_chunk_rows(uint32_t rank);
  * zeros. */
 int ts_score_load_rows(struct ts_scoring *s, struct ts_err *err);
 
-/* ---- score_sums.c ---- */
+/* ---- score_sums.c: sums of residuals ---- */
 
 void ts_score_add(struct ts_score_sums *to, const struct ts_score_sums *x);
 

@@ -50,7 +50,7 @@ static int check(const struct ts_solver *a, struct ts_err *err)
     return ts_loss_values_check(t, &ts_loss_poisson, conf->init.stop, err);
 }
 
-/* ---- modes ---- */
+/* ---- the start, and the update of a mode ---- */
 
 /* Scales each column of a factor to the sum 1, and multiplies its weight by the old sum. */
 static int start(struct ts_solver *a, struct ts_err *err)
@@ -108,7 +108,7 @@ static int rows(struct ts_solver *a, struct ts_err *err)
     return c->backend->gram(c->be, a->product, a->gram + a->product * a->square, err);
 }
 
-/* ---- a sweep ---- */
+/* ---- the end of a sweep ---- */
 
 static int judge(struct ts_solver *a, struct ts_err *err)
 {

@@ -101,7 +101,7 @@ void ts_gcp_end(struct ts_solver *a)
         ts_bigmem_free(g->memory, g->memory_bytes);
 }
 
-/* ---- values of the tensor ---- */
+/* ---- checks of the values of the tensor ---- */
 
 /* Whether the values that this loss allows are zeros and ones, and not counts. */
 static int is_of_bits(const struct ts_loss *loss)
@@ -296,7 +296,7 @@ int ts_gcp_start(struct ts_solver *a, struct ts_err *err)
     return rc;
 }
 
-/* ---- modes ---- */
+/* ---- arguments of the pass over a mode ---- */
 
 double ts_gcp_size(const struct ts_solver *a, uint32_t mode)
 {
@@ -322,7 +322,7 @@ struct ts_descent ts_gcp_descent(const struct ts_solver *a, uint32_t mode)
     return ret;
 }
 
-/* ---- sums ---- */
+/* ---- sums of the loss ---- */
 
 static void request_sums(struct ts_solver *a, struct ts_request *ret)
 {
@@ -427,7 +427,7 @@ double ts_gcp_fit(const struct ts_solver *a)
     return ts_deviance_fit(loss_of(a), a->spec->loss_at, cells_of(a), &g->kept, sum_of(a));
 }
 
-/* ---- a sweep ---- */
+/* ---- the end of a sweep ---- */
 
 void ts_gcp_note(struct ts_solver *a, double now)
 {
@@ -455,7 +455,7 @@ int ts_gcp_tell(struct ts_solver *a)
     return 1;
 }
 
-/* ---- states ---- */
+/* ---- the method's data in a state ---- */
 
 void ts_gcp_save(const struct ts_solver *a, struct ts_state *s)
 {

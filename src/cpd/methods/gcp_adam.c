@@ -27,7 +27,7 @@ static struct ts_method_bytes bytes(const struct ts_tensor *t, uint32_t rank,
     };
 }
 
-/* ---- modes ---- */
+/* ---- the update of a mode ---- */
 
 /* Returns the number of columns to sample for a mode: about PER_NONZERO cells for each nonzero, at
  * least LEAST_DRAWN and at most ts_descent_most columns. */

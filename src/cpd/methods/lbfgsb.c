@@ -55,7 +55,7 @@ struct lbfgsb {
     uint32_t tries;
 };
 
-/* ---- memory ---- */
+/* ---- memory of the method ---- */
 
 static uint64_t entries(const struct ts_tensor *t, uint32_t m, uint32_t rank)
 {
@@ -122,7 +122,7 @@ static void end(struct ts_solver *a)
     ts_gcp_end(a);
 }
 
-/* ---- entries ---- */
+/* ---- entries of factors and moments ---- */
 
 static double get(const void *vector, uint64_t i, enum ts_precision precision)
 {
@@ -267,7 +267,7 @@ static void begin_pair(const struct work *w, uint32_t m, uint64_t begin, uint64_
     }
 }
 
-/* ---- the direction ---- */
+/* ---- the direction of a step ---- */
 
 static void begin_direction(const struct work *w, uint32_t m, uint64_t begin, uint64_t end,
                             double *sum)
@@ -357,7 +357,7 @@ static void find_direction(const struct ts_solver *a)
     l->known = 1;
 }
 
-/* ---- steps ---- */
+/* ---- steps along the direction ---- */
 
 /* Adds the change of the objective F that the gradient predicts for the step, within the bounds. */
 static void slope_of(const struct work *w, uint32_t m, uint64_t begin, uint64_t end, double *sum)
@@ -473,7 +473,7 @@ static void accept(const struct ts_solver *a)
     w.l->known = 0;
 }
 
-/* ---- a sweep ---- */
+/* ---- gradients of the modes, and the end of a sweep ---- */
 
 static struct ts_descent descend(const struct ts_solver *a, uint32_t mode)
 {
@@ -537,7 +537,7 @@ static int settled(const struct ts_solver *a, double change)
     return l->tries == STUCK || ts_gcp_settled(a, change);
 }
 
-/* ---- start and states ---- */
+/* ---- the start of a run, and the method's data in a state ---- */
 
 /* Moves entries of the starting factors into their bounds. */
 static int start(struct ts_solver *a, struct ts_err *err)

@@ -13,7 +13,7 @@
  * the error that this causes is this many times below the allowed error of the fit */
 #define CALM 2.0
 
-/* ---- before the pass ---- */
+/* ---- before the pass over a mode ---- */
 
 /* Sets a->w to the pseudo-inverse of a->v, the product of Gram matrices. It is computed for columns
  * scaled to norm 1: lengths of columns must not decide which of them count as dependent. Called

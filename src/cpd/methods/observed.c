@@ -19,7 +19,7 @@ struct observed {
     double mean;               /* the mean that is subtracted from the values; 0 for none */
 };
 
-/* ---- the mean ---- */
+/* ---- the mean of the values ---- */
 
 /* Computes the mean of the values before the first sweep, if the specification asks to subtract it.
  * The sum of the values does not depend on the factors. */
@@ -59,7 +59,7 @@ static int restore(struct ts_solver *a, const struct ts_state *s, struct ts_err 
                                          ts_state_path(a->conf->from));
 }
 
-/* ---- modes ---- */
+/* ---- the update of a mode ---- */
 
 static int begin(struct ts_solver *a, struct ts_err *err)
 {
@@ -99,7 +99,7 @@ static int rows(struct ts_solver *a, struct ts_err *err)
     return 0;
 }
 
-/* ---- a sweep ---- */
+/* ---- the end of a sweep ---- */
 
 static int judged(struct ts_solver *a, struct ts_err *err)
 {

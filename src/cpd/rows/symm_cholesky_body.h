@@ -72,7 +72,7 @@ PART double norm1(uint32_t n, const double *a)
     return most;
 }
 
-/* ---- Cholesky ---- */
+/* ---- inverses by Cholesky ---- */
 
 /* ret := pointers to four rows from `first` on. Rows past the last one are replaced by the last
  * one. */

@@ -255,7 +255,7 @@ int ts_accelerate_step(struct ts_accelerate *a, double *gram, double *lambda, st
     return 0;
 }
 
-/* ---- states ---- */
+/* ---- the extrapolation in the state of a run ---- */
 
 void ts_accelerate_tell(const struct ts_accelerate *a, struct ts_state *s)
 {

@@ -39,7 +39,7 @@ static void add_times(struct ts_solver *a, const struct ts_backend_times *t, uin
     a->slowest_ns += slowest_ns;
 }
 
-/* ---- one product ---- */
+/* ---- one product (MTTKRP) of a mode ---- */
 
 int ts_solver_multiply(struct ts_solver *a, struct ts_err *err)
 {
@@ -138,7 +138,7 @@ static int keep_place(struct ts_solver *a, int rc)
     return rc;
 }
 
-/* ---- a sweep ---- */
+/* ---- one sweep over all modes ---- */
 
 /* Called between two modes: stops if the user wants to, or saves a state if one is due. */
 static int between_modes(struct ts_solver *a, uint32_t sweep, uint32_t mode, struct ts_err *err)
@@ -271,7 +271,7 @@ static int step(struct ts_solver *a, struct ts_err *err)
     return rc == 0 ? end_sweep(a, err) : keep_place(a, rc);
 }
 
-/* ---- the run ---- */
+/* ---- the run from start to end ---- */
 
 /* Makes or restores the factors. Returns TS_SOLVER_WANTED if a mode is solved before the first
  * sweep. */

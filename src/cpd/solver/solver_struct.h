@@ -98,7 +98,7 @@ struct ts_solver {
     struct ts_backend_times times;
 };
 
-/* ---- solver_product.c ---- */
+/* ---- solver_product.c: the next product (MTTKRP) ---- */
 
 /* Returns the kind of update for the rows of a mode. */
 enum ts_row_kind ts_solver_kind(const struct ts_solver *a, uint32_t mode);
@@ -147,7 +147,7 @@ int ts_solver_check(struct ts_solver *a, struct ts_err *err);
  * left, or none is held out. */
 int ts_solver_check_cells(const struct ts_solver *a, struct ts_err *err);
 
-/* ---- solver_result.c: figures and results ---- */
+/* ---- solver_result.c: figures of a sweep, result of a run ---- */
 
 /* Sets the method's figures in a->now. Returns 0 if one should be finite and is not. */
 int ts_solver_tell(struct ts_solver *a);
@@ -210,7 +210,7 @@ double ts_solver_fit_with_penalty(const struct ts_solver *a);
 double ts_solver_fit_watched(struct ts_solver *a, double inner);
 uint32_t ts_solver_fit_count_dead(const struct ts_solver *a);
 
-/* ---- solver_state.c: saving and resuming ---- */
+/* ---- solver_state.c: saving a run, and resuming it ---- */
 
 void ts_solver_state_count_read(struct ts_solver *a);
 

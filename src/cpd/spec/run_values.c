@@ -20,7 +20,7 @@
 #define OBSERVED_L2   0.1
 #define LEAST_SQUARES "least-squares"
 
-/* ---- options with values for modes ---- */
+/* ---- options that set constraints of modes ---- */
 
 struct reader {
     const struct ts_run_values *values;
@@ -434,7 +434,7 @@ int ts_run_values_check(const struct ts_run_values *v, const struct ts_spec *spe
     return rc == 0 ? ts_model_formats(v->format, &formats, err) : rc;
 }
 
-/* ---- values from a file ---- */
+/* ---- values of settings from a file ---- */
 
 #define LOSS_NAMES ts_loss_names
 #define SETTING(member, option, letter, kind, def_, arg_, ...) \

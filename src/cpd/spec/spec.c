@@ -14,7 +14,7 @@
 
 const struct ts_spec ts_spec_plain;
 
-/* ---- functions of all modes ---- */
+/* ---- functions of a whole specification ---- */
 
 void ts_spec_defaults(struct ts_spec *ret)
 {
@@ -137,7 +137,7 @@ int ts_spec_has_moment(const struct ts_spec *spec, uint32_t which)
     return which == TS_MOMENT_BEST ? ts_spec_of(spec)->best : which < ts_spec_moments(spec);
 }
 
-/* ---- functions of a single mode ---- */
+/* ---- functions of the constraints of one mode ---- */
 
 int ts_spec_positive(const struct ts_spec *spec, uint32_t mode)
 {
@@ -267,7 +267,7 @@ int ts_spec_same_state(const struct ts_spec *a, const struct ts_spec *b, uint32_
     return same_run(a, b) && same_mode(&a->mode[mode], &b->mode[mode]);
 }
 
-/* ---- what a tensor allows ---- */
+/* ---- tensors whose unlisted cells count as unknown ---- */
 
 int ts_spec_takes_observed(const struct ts_tensor *t, int loss, int poisson)
 {

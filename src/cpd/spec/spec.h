@@ -83,7 +83,7 @@ static inline const struct ts_spec *ts_spec_of(const struct ts_spec *spec)
     return spec != NULL ? spec : &ts_spec_plain;
 }
 
-/* ---- functions of all modes ---- */
+/* ---- functions of a whole specification ---- */
 
 /* Whether the run computes anything but least squares of all cells without constraints. */
 int ts_spec_any(const struct ts_spec *spec, uint32_t order);
@@ -95,18 +95,20 @@ int ts_spec_penalty(const struct ts_spec *spec, uint32_t order);
  * change (ts_constraint_rigid), or the objective depends on the lengths. */
 int ts_spec_lengths(const struct ts_spec *spec, uint32_t order);
 
-/* Returns one bit for each row update of enum ts_row_kind. Bit k: some mode needs row update k. */
+/* Returns one bit for each row update of enum ts_row_kind. Bit k: some mode needs row update k. The
+ * bit of TS_CAN_HELD_OUT is set too if nonzeros are held out. */
 uint32_t ts_spec_updates(const struct ts_spec *spec, uint32_t order);
 
-/* Returns a bit for each mode m: no pass is made over it, because it is fixed. The last mode has a
- * pass even if it is fixed: the fit needs its product. */
+/* Returns a bit for each mode m: 1 if no pass is made over the mode, because it is fixed. The last
+ * mode has a pass even if it is fixed: the fit needs its product. */
 uint32_t ts_spec_skipped(const struct ts_spec *spec, uint32_t order);
 
-/* Returns a bit for each mode m: its update reads the old rows, so its product needs memory of its
- * own. */
+/* Returns a bit for each mode m: 1 if its row update reads the old rows, so that its product
+ * (MTTKRP) needs memory of its own. */
 uint32_t ts_spec_own(const struct ts_spec *spec, uint32_t order);
 
-/* Returns a bit for each mode m: its update needs its old factor, so states always include it. */
+/* Returns a bit for each mode m: 1 if its row update needs the old factor, so that states always
+ * include this factor. */
 uint32_t ts_spec_stays(const struct ts_spec *spec, uint32_t order);
 
 /* Number of matrices of a factor's size that a method keeps between modes, and states include: the
@@ -121,7 +123,7 @@ uint32_t ts_spec_moments(const struct ts_spec *spec);
 /* Whether the specification needs moment number `which` of TS_MOMENTS_MOST. */
 int ts_spec_has_moment(const struct ts_spec *spec, uint32_t which);
 
-/* ---- functions of a single mode ---- */
+/* ---- functions of the constraints of one mode ---- */
 
 /* Whether entries of the mode's factor must not be negative. */
 int ts_spec_positive(const struct ts_spec *spec, uint32_t mode);
@@ -154,7 +156,8 @@ enum ts_spec_property {
     TS_N_PROPERTIES
 };
 
-/* Returns a bit for each property k: it holds for the mode, or for all modes. */
+/* Returns a bit for each property k of enum ts_spec_property: 1 if it holds for the mode, or for
+ * all modes. */
 uint32_t ts_spec_properties(const struct ts_spec *spec, uint32_t mode);
 
 /* Returns TS_EARG if two settings of the specification exclude each other, or if a setting has an

@@ -18,7 +18,7 @@ uint32_t ts_spec_properties(const struct ts_spec *spec, uint32_t mode)
     return bits;
 }
 
-/* ---- checks of values ---- */
+/* ---- checks of the values of settings in one mode ---- */
 
 static int check_loss(const struct ts_spec *s, uint32_t mode, struct ts_err *err)
 {
@@ -187,7 +187,7 @@ int ts_spec_check_beside(const struct ts_spec *spec, uint32_t order, enum ts_spe
     return 0;
 }
 
-/* ---- checks across modes ---- */
+/* ---- checks of all modes together ---- */
 
 static int check_all_modes(const struct ts_spec *s, uint32_t order, struct ts_err *err)
 {

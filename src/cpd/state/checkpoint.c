@@ -233,7 +233,7 @@ static void note(struct ts_checkpoint *c, int rc, const struct ts_err *err)
     }
 }
 
-/* ---- the thread that writes the copy ---- */
+/* ---- the thread that writes the copy of a state ---- */
 
 static void *write_copy(void *arg)
 {
