@@ -29,7 +29,7 @@ static const struct ts_gpu_calls calls = {
 
 static const struct ts_gpu_note wanted = TS_GPU_NOTE_FILL(PACKAGE_VERSION, TS_GPU_ABI);
 
-/* ---- finding the file ---- */
+/* ---- finding the file of the GPU part ---- */
 
 /* Returns the path of the file that contains this code; the caller frees it. NULL if the kernel
  * does not provide it. dladdr is not used, because in a program it returns argv[0]. */
@@ -107,7 +107,7 @@ static const char *find_nccl(const char *path)
     return ret;
 }
 
-/* ---- loading the file ---- */
+/* ---- loading the file of the GPU part ---- */
 
 /* Loads the file and gets its table of functions. `path` has no links, and other users cannot write
  * there. */

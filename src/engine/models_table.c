@@ -239,7 +239,7 @@ int ts_models_table_match(struct ts_models_table *m, ts_models_open_fn *open, vo
     return rc;
 }
 
-/* ---- writing the table ---- */
+/* ---- writing the table of models ---- */
 
 void ts_models_table_json(const struct ts_models_table *m, struct ts_json *j)
 {
@@ -371,7 +371,7 @@ int ts_models_table_write(const struct ts_models_table *m, const struct ts_model
     return rc == 0 ? link_best(m, to, dir, err) : rc;
 }
 
-/* ---- reading the table ---- */
+/* ---- reading the table of models ---- */
 
 /* Returns the first element of an array in `object`, and sets *n to their number. NULL if the array
  * is empty or missing. */
