@@ -51,7 +51,7 @@ static void wait_all(struct mpi_ranks *m, uint32_t n)
         MPI_Wait(&m->request[i], &status);
 }
 
-/* ---- agreeing on a result ---- */
+/* ---- agreeing on the result of all ranks ---- */
 
 /* Returns the rank whose result all ranks get: the lowest with a failure, otherwise the lowest that
  * stops (TS_ESTOP), otherwise rank 0. */
@@ -144,7 +144,7 @@ static int poll(struct ts_comm *c)
     return m->heartbeat != NULL ? atomic_load(&m->left) : somebody_leaves(m);
 }
 
-/* ---- sending bytes ---- */
+/* ---- sending bytes between ranks ---- */
 
 static int add_request(struct mpi_ranks *m, MPI_Request **ret, struct ts_err *err)
 {
@@ -373,7 +373,7 @@ static void unshare(struct ts_comm *c, void *memory, uint64_t bytes)
     munmap(memory, shared_bytes(bytes + 1));
 }
 
-/* ---- opening and closing ---- */
+/* ---- starting and ending MPI ---- */
 
 /* MPI_Finalize sends short messages to the launcher at its end. TCP would hold the last message
  * back for 40 ms, until the earlier ones are acknowledged. This sets TCP_NODELAY on all connections
