@@ -44,8 +44,8 @@ struct ts_score_conf {
     uint32_t mode, threads; /* threads: the number of the backend's threads */
     uint32_t top;           /* number of largest residuals to report */
     int slices;             /* 1: compute the sums of each slice of the mode */
-    /* Gets every nonzero, as `take` of struct ts_weighted does, with its row numbers in the modes
-     * whose bits are set in `rows`; or NULL. */
+    /* Called with every block of nonzeros, like `take` of struct ts_weighted, and with their row
+     * numbers in the modes whose bits are set in `rows`; or NULL. */
     int (*take)(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err);
     void *ctx;
     uint32_t rows;

@@ -30,8 +30,9 @@ double ts_deviance_least(const struct ts_loss *loss, const struct ts_cell_losses
 double ts_deviance_constant(const struct ts_loss *loss, double at, double cells,
                             const struct ts_cell_losses *kept);
 
-/* Returns the fit of a model whose sum F is `sum`. If C equals S up to rounding, because all values
- * are equal, the fit is S - F, which is not positive. Without cells the fit is 1. */
+/* Returns the fit of a model whose sum F of the loss is `sum`. If the constant model is as good as
+ * the saturated one up to rounding (C = S), because all values are equal, the fit is S - F, which
+ * is not positive. Without cells the fit is 1. */
 double ts_deviance_fit(const struct ts_loss *loss, double at, double cells,
                        const struct ts_cell_losses *kept, double sum);
 

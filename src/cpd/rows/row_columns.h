@@ -42,8 +42,8 @@ struct ts_row_columns {
 /* Returns the number of rows that are copied at a time. */
 uint64_t ts_row_columns_chunk(uint32_t rank);
 
-/* Returns the most bytes that ts_row_columns_open allocates for a mode. of_span, of_rows: as in
- * ts_row_columns_open. */
+/* Returns the most bytes that ts_row_columns_open allocates for a mode. of_span, of_rows: numbers
+ * of further memory for each entry of a column of the factor, and for each row. */
 uint64_t ts_row_columns_bytes(const struct ts_tensor *t, uint32_t mode, uint32_t rank,
                               uint64_t of_span, uint64_t of_rows);
 

@@ -61,7 +61,8 @@ struct smooth {
     double *b;     /* rank x n: columns of M Q, which are replaced by columns of B */
     /* for each column that is being solved at the same time: 4 x span numbers, for a struct band */
     double *band;
-    /* chunk: rows that are being copied; dot: inner product of each of these rows of M and A */
+    /* chunk: rows that are being copied; dot: for each of them, the inner product of the row of the
+     * MTTKRP and that of the factor */
     double *chunk, *dot;
 };
 
@@ -226,9 +227,10 @@ static void solve_held(const struct smooth *s, double d, const double *b, const 
     }
 }
 
-/* x := (d P + mu D' D)^-1 b, for d far below mu. Then the straight part of x costs little, and
- * would be lost in rounding. So x is the sum of a line L y and a curve z that is 0 at the first two
- * indices. With A the inverse of the matrix without these two indices,
+/* x := (d P + mu D' D)^-1 b, for d far below mu. P is 1 for indices with a row, D has the second
+ * differences, and L has two columns: 1, and line(). If d is small, the straight part of x costs
+ * little, and would be lost in rounding. So x is the sum of a line L y and a curve z that is 0 at
+ * the first two indices. With A the inverse of the matrix without these two indices,
  *   z = A (b - d P L y)   and   L' P (L - d A P L) y = L' (b - d P A b) / d.
  * Returns |D x|^2. */
 static double solve_on_a_line(const struct smooth *s, double d, const double *b,
@@ -334,8 +336,8 @@ static double bend_of(const double *const row[3], uint32_t rank)
 }
 
 /* Copies the rows of A to the backend. *inner (or NULL) := the inner product of the MTTKRP and A.
- * If every index has a row and the backend rounds, *rough := |D A|^2 of the rounded rows: the
- * rounding of large entries may bend more than the curve does. */
+ * If every index has a row and the backend rounds, *rough := the sum of squared second differences
+ * of the rounded rows: the rounding of large entries may bend more than the curve does. */
 static int finish(const struct smooth *s, double *inner, double *rough, struct ts_err *err)
 {
     const struct ts_init_conf *c = s->init;

@@ -63,7 +63,8 @@ PART void reflect_row(struct eigen *g, uint32_t i)
     double *u = g->a + (size_t)i * g->ld;
     double squares, length;
     memset(u + i, 0,
-           (g->ld - i) * sizeof *u); /* the diagonal is in d, and right of it are old copies */
+           /* the diagonal is in d, and entries right of it are out of date */
+           (g->ld - i) * sizeof *u);
     squares = dot(padded(i), u, u);
     length = sqrt(squares);
     g->h[i] = 0;

@@ -188,8 +188,10 @@ struct ts_state {
     int accelerated;           /* 1: the run is accelerated: the members below are set */
     struct ts_disk_accelerate pace;
     double *before; /* rank + order x rank: weights and column norms of the sweep before */
-    double *best;   /* TS_BEST_NUMBERS + rank + order x rank, if the best factors are kept */
-    uint32_t kept;  /* bit m: the factor of mode m in the sweep before is in the state */
+    /* TS_BEST_NUMBERS + rank + order x rank: figures, weights and column norms of the best sweep,
+     * if its factors are kept */
+    double *best;
+    uint32_t kept; /* bit m: the factor of mode m in the sweep before is in the state */
     /* for writing, by moment and mode: moments (matrices of a factor's size) of a method that
      * descends; the specification determines how many */
     const void *moment[TS_MOMENTS_MOST][TS_MAX_ORDER];
