@@ -225,7 +225,7 @@ static int check_feed(const struct ts_engine_conf *conf, const struct ts_engine 
 }
 
 /* Plans the memory of the first n models, computed at the same time, with GPU libraries loaded.
- * TS_ELIMIT: they do not fit. */
+ * Returns TS_ELIMIT if they do not fit. */
 static int plan_several(const struct ts_engine_conf *conf, const struct ts_engine_memory_conf *mc,
                         uint32_t n, struct ts_backend_conf *bc, struct ts_engine *e, int *all_stay,
                         struct ts_err *err)

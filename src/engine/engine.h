@@ -37,7 +37,7 @@ struct ts_engine_conf {
     int accelerate;
     uint32_t n_named;     /* the highest mode number, from 1, that the user named; 0: none */
     struct ts_comm *comm; /* ranks (processes) that compute a part each; NULL: this process alone */
-    /* bytes of factors that the command holds itself; they count like the backend's */
+    /* bytes of factors that the command holds itself; they count like the backend's factors */
     uint64_t own_bytes;
     int copy;      /* 1: keep a copy of the state, if there is memory for it */
     int only_mode; /* -1, or the only mode whose shards the feed reads */

@@ -47,8 +47,8 @@ struct ts_engine_memory_conf {
     const struct ts_spec *spec; /* NULL: least squares of all cells */
 };
 
-/* Plans the memory for the backend that `bc` will open, with one model or several. TS_ELIMIT: the
- * memory is too small, or several models take too much of the budget. */
+/* Plans the memory for the backend that `bc` will open, with one model or several. Returns
+ * TS_ELIMIT if the memory is too small, or if several models take too much of the budget. */
 int ts_engine_memory_plan(const struct ts_backend *backend, const struct ts_backend_conf *bc,
                           const struct ts_engine_memory_conf *conf, struct ts_engine_memory *ret,
                           struct ts_err *err);

@@ -44,11 +44,12 @@ struct ts_models_rank {
     uint32_t rank;
     uint32_t best;    /* row, in the table, of the best model of this rank */
     double least_fit; /* the least fit of the models of this rank */
-    /* scores of the other models of this rank with the best one: the mean and the lowest; NaN if
-     * there are none */
+    /* factor match scores of the other models of this rank with the best one: the mean and the
+     * lowest; NaN if there are none */
     double mean_score, least_score;
     double consistency, normalised; /* core consistencies of the best model; NaN if not asked for */
-    /* with folds: mean and standard error of the errors of the folds; NaN if there are none */
+    /* with folds: mean and standard error of the models' errors at held-out cells; NaN if there are
+     * none */
     double error, standard_error;
 };
 
