@@ -17,7 +17,7 @@
 #include "format/tensor_kind.h"
 #include "stream/comm.h"
 
-/* float64 rows that are copied at a time to or from the backend */
+/* bytes of float64 rows that are copied at a time to or from the backend */
 #define CHUNK_BYTES (UINT64_C(1) << 20)
 /* largest rounding error of one operation, relative to its result */
 #define ROUNDING (DBL_EPSILON / 2)

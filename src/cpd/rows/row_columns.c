@@ -9,7 +9,7 @@
 
 #include "base/machine/bigmem.h"
 
-/* float64 rows that are copied to or from the backend at a time */
+/* bytes of float64 rows that are copied to or from the backend at a time */
 #define CHUNK_BYTES (UINT64_C(1) << 20)
 
 uint64_t ts_row_columns_chunk(uint32_t rank)

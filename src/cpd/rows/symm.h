@@ -20,7 +20,7 @@
 #include "base/err.h"
 
 /* The inverse is computed by Cholesky if the estimate of 1 / condition number is above this and
- * above the cut. */
+ * above the cut, an argument of ts_symm_pinv. */
 #define TS_SYMM_RCOND 1e-8
 /* The cut for matrices with rounding errors of float64. Entries of a solution may be 1e5 times
  * their sum. Their squares then have rounding errors of 1e-6 of the square of that sum. */

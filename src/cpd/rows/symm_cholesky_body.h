@@ -10,7 +10,7 @@ typedef int64_t vec_bits __attribute__((vector_size(32), aligned(8)));
 #define AT(p) (*(vec *)(p))
 #define OF(p) (*(const vec *)(p))
 
-/* ---- sums ----
+/* ---- dot products ----
  *
  * A dot product has four running sums. Element i goes to sum i % 4; the last n % 4 elements go to
  * the first sum. A scalar loop in this order gives the same bits. */

@@ -14,7 +14,7 @@
 /* added to k, the number of good sweeps in a row, in the divisor of the step (accelerate.h), so
  * that it grows slower than with Nesterov's 2 */
 #define LATE 5
-/* float64 rows that are copied at a time from and to the backend */
+/* bytes of float64 rows that are copied at a time from and to the backend */
 #define CHUNK_BYTES (UINT64_C(1) << 20)
 
 struct ts_accelerate {

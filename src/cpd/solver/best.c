@@ -8,7 +8,7 @@
 
 #include "base/machine/bigmem.h"
 
-/* float64 rows that are copied to or from the backend at a time */
+/* bytes of float64 rows that are copied to or from the backend at a time */
 #define CHUNK_BYTES (UINT64_C(1) << 20)
 
 /* Indices in `number` (struct ts_best) of the figures of the best sweep, which a state stores. */

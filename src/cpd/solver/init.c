@@ -16,7 +16,8 @@
 #include "model/model_write.h"
 #include "stream/loss.h"
 
-#define CHUNK_BYTES (UINT64_C(1) << 20) /* float64 rows that are copied at a time to the backend */
+/* bytes of float64 rows that are copied at a time to the backend */
+#define CHUNK_BYTES (UINT64_C(1) << 20)
 /* A Gram matrix is the sum over at most MOST_PIECES ranges of rows, which are called pieces. Their
  * number depends on the rank alone, so that results do not depend on the number of threads. Large
  * matrices have fewer pieces. */

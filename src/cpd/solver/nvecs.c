@@ -12,7 +12,7 @@
 #include "base/stop.h"
 #include "cpd/rows/symm.h"
 
-/* float64 rows that are copied to or from the backend at a time */
+/* bytes of float64 rows that are copied to or from the backend at a time */
 #define CHUNK_BYTES (UINT64_C(1) << 20)
 #define MIX_SEED    UINT64_C(0x6E76656373)
 

@@ -11,7 +11,7 @@
 #include "cpd/solver/best.h"
 #include "cpd/solver/solver_struct.h"
 
-/* float64 rows that are copied at a time to the backend */
+/* bytes of float64 rows that are copied at a time to the backend */
 #define RESTORE_BYTES (UINT64_C(1) << 20)
 
 void ts_solver_state_count_read(struct ts_solver *a)

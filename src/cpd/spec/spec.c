@@ -86,7 +86,7 @@ uint32_t ts_spec_updates(const struct ts_spec *spec, uint32_t order)
         if (kind == TS_ROW_KEEP && (m + 1 < order || s->observed || s->held))
             continue;
         bits |= 1u << kind;
-        /* row_columns.h reads the old rows */
+        /* row_columns.h copies the MTTKRP and the rows by these two updates */
         if (ts_row_reads_old(kind) && !ts_row_by_backend(kind))
             bits |= 1u << TS_ROW_COORDINATE | 1u << TS_ROW_KEEP;
         if (m + 1 == order && ts_row_reads_old(kind))

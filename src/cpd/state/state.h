@@ -218,8 +218,8 @@ typedef int ts_state_rows_fn(void *ctx, uint32_t mode, uint64_t row, uint64_t n,
 
 uint64_t ts_state_bytes(const struct ts_state *s); /* size of the file in bytes */
 
-/* Writes the file to fd, from its present position on. give_up (may be NULL): TS_ESTOP is returned
- * once it is not 0. */
+/* Writes the state to the file fd, from its present position on. give_up (may be NULL): TS_ESTOP is
+ * returned once it is not 0. */
 int ts_state_write(const struct ts_state *s, ts_state_rows_fn *rows, void *ctx,
                    const atomic_int *give_up, int fd, const char *path, struct ts_err *err);
 
