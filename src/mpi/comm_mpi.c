@@ -72,7 +72,8 @@ static int largest_of(const int *rc, uint32_t n)
     return largest;
 }
 
-/* Sends rc to all other ranks, so that `poll` finds it in the middle of a long pass. */
+/* Sends rc, the result of this rank, to all other ranks, so that `poll` finds it in the middle of a
+ * long pass. */
 static void tell_others(struct mpi_ranks *m, int rc, MPI_Request *request)
 {
     for (uint32_t r = 0; r < m->comm.n; r++)
