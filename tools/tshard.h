@@ -57,8 +57,8 @@ extern const unsigned char tshard_build_section[];
  * negative ts_code. Returns the exit status. */
 int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard_build_fn *fn);
 
-/* The same for tshard append: o->out is the first operand, the tensor, and the paths are the
- * others. */
+/* The options of tshard append, and its function like tshard_build_command: o->out is the first
+ * operand, the tensor, and the paths are the other operands. */
 extern const struct ts_opt tshard_append_opts[];
 int tshard_append_command(const struct ts_cmd *cmd, int argc, char **argv, tshard_build_fn *fn);
 

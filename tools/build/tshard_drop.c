@@ -30,7 +30,8 @@ static const struct ts_opt drop_opts[] = {
     { 0 },
 };
 
-/* Adds the limits of slices that an option gives: --before (after 0) or --after (after 1). */
+/* Adds to cut[] the labels that an option gives: --before (after 0) drops the slices before them,
+ * --after (after 1) those after them. */
 static int add_cuts(const struct ts_tensor *t, const struct ts_opt_list *list, int after,
                     struct ts_append_cut cut[], uint32_t *n, struct ts_err *err)
 {

@@ -18,7 +18,8 @@
  *             doubling of n if cells are drawn at random, and by less if they come in clusters. The
  *             fall between the two trials is continued, at most that of the bound.
  *   time      The time of each phase is proportional to what it works on. If the build needs sorted
- *             runs, the trial sorts in areas smaller by the same factor, so it has as many runs.
+ *             runs, the sort areas of the trial are smaller in proportion to its text, so it has as
+ *             many runs.
  *   memory    Records (unpacked nonzeros) have a known size. Other memory is what a trial used
  *             beside its records. If all records are sorted in memory, the scratch memory of the
  *             sorts grows as between the two trials.
@@ -38,7 +39,7 @@
 
 #define SAMPLE_BYTES (UINT64_C(96) << 20)
 #define GZIP_RATIO   4
-/* smallest sort area of a trial: a tenth of a second of sorting */
+/* words of the smallest area in which a trial sorts records, for a tenth of a second */
 #define LEAST_AREA_WORDS (UINT64_C(1) << 20)
 /* largest decrease of the bytes of a nonzero for each doubling of nonzeros: 1 bit */
 #define MOST_FALL 0.125

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* verify_sum.h - sums of one shard or mode copy that tshard verify compares.
+/* verify_sum.h - sums over the nonzeros of a shard, or of a mode's copy of the tensor, which tshard
+ * verify compares.
  *
  * Two copies hold the same nonzeros when their sums (format/cell_sum.h) are equal.
  *

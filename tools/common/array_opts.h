@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* array_opts.h - the options that describe a file of cells without a header
+/* array_opts.h - the options that describe a dense tensor's file of cells without a header
  * (format/arrays/array_name.h). */
 #ifndef TS_TOOLS_ARRAY_OPTS_H
 #define TS_TOOLS_ARRAY_OPTS_H

@@ -349,9 +349,9 @@ static void on_exit_by_others(void)
     say(cmd, "ended by the OpenMP library, as the line above says; nothing half made is left");
 }
 
-/* Makes the C library return large freed blocks to the system. By default it raises the size from
- * which it does so to that of the largest block freed, and keeps smaller ones beyond the memory
- * budget. */
+/* Makes the C library return freed blocks of 128 KiB and more to the system. By default it raises
+ * this size to that of the largest block freed, and keeps smaller freed blocks, which the memory
+ * budget does not count. */
 static void give_back(void)
 {
 #ifdef M_MMAP_THRESHOLD

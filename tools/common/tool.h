@@ -152,8 +152,8 @@ int tool_reads(const char *path, struct ts_err *err); /* path may be NULL */
 /* like tool_reads, for a model; outputs may be placed in its directory */
 int tool_reads_model(const char *path, struct ts_err *err);
 int tool_writes(const char *path, const char *suffix, const char *option, struct ts_err *err);
-/* like tool_writes with the suffix .partial; also fails if the path is inside the directory of a
- * decomposition */
+/* like tool_writes, for a file that has the suffix .partial until it is complete; also fails if it
+ * is a file of a decomposition, or would be read as one */
 int tool_writes_file(const char *path, const char *option, struct ts_err *err);
 
 /* Whether the first n bytes of a file are those of a text, page or array that a command writes.

@@ -35,7 +35,7 @@ static struct value value_of(const struct ts_opt *o)
                                isdigit((unsigned char)arg[plain]) || arg[plain] == '-'))
             plain++;
         if (plain > 0 && (arg[plain] == ':' || arg[plain] == '='))
-            add_word(&v, arg, plain + 1); /* adds the prefix of a number, without the number */
+            add_word(&v, arg, plain + 1); /* such as "huber:", without the number after it */
         else if (plain == len)
             add_word(&v, arg, len);
         is_named |= o->def != NULL && strlen(o->def) == len && memcmp(o->def, arg, len) == 0;

@@ -34,7 +34,8 @@ int tool_ranks_agree(int rc, struct ts_err *err);
  * ranks. */
 int tool_ranks_tell(int rc, void *bytes, uint64_t n, struct ts_err *err);
 
-/* Sets *number on all ranks to the smallest *number of any rank. */
+/* Like tool_ranks_agree. If no rank failed, sets *number on all ranks to the smallest *number of
+ * any rank. */
 int tool_ranks_least(int rc, uint32_t *number, struct ts_err *err);
 
 /* Returns 0 if all ranks have the same text, else TS_EARG. what: name of the text in messages,

@@ -11,7 +11,8 @@
 #include "tools/common/tool_ranks.h"
 #include "tools/common/tool_version.h"
 
-/* This comes before anything is opened, because ranks (processes) with GPUs open them together. */
+/* Makes all ranks (processes) choose alike before anything is opened, because ranks with GPUs open
+ * them together. */
 int tstream_ranks_choose(struct ts_processor *p, struct ts_err *err)
 {
     if (tool_ranks() == NULL)

@@ -22,7 +22,8 @@ int cp_models_diagnose(const struct ts_cmd *cmd, struct ts_models_table *m,
                        const struct ts_open_dir *dir, const struct ts_tensor *t, uint32_t threads,
                        struct ts_err *err);
 
-/* Print a row of the table of models, after its head if `head` is set; and the table of ranks. */
+/* The first function prints row i of the table of models, after the names of its columns if `head`
+ * is set. The second prints a table with the fits of the models of each rank (components). */
 void cp_models_print_row(const struct ts_models_table *m, uint32_t i, int head);
 void cp_models_print_ranks(const struct ts_models_table *m);
 

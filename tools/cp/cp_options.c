@@ -187,8 +187,8 @@ static void take_observed(struct cp_args *args, const char *name)
     free(path);
 }
 
-/* Replaces the failure rc for a dense tensor whose loss is not supported by a message about the
- * loss. */
+/* If the failure rc is that of a dense tensor whose loss is not supported, replaces its message by
+ * one about the loss. */
 static int by_squares_alone(const struct cp_args *args, const char *name, int rc,
                             struct ts_err *err)
 {

@@ -59,7 +59,8 @@ struct cp_report {
     /* The members below belong to cp_report.c. */
     int noted;  /* 1: a note about refused system calls was printed */
     int headed; /* 1: the head of the table was printed */
-    /* `headed` of all models that are computed at the same time; NULL: use the member `headed` */
+    /* used in place of `headed` if several models are computed at the same time, because these print
+     * one table; else NULL */
     int *headed_by;
     struct tool_column column[17]; /* columns of the table */
     uint32_t shown;                /* bit i: column i is shown */
@@ -89,8 +90,8 @@ void cp_report_count(void *ctx, uint64_t nnz);
 /* Ends progress, after the last sweep or a failure. */
 void cp_report_end(struct cp_report *r);
 
-/* The first is called before, and the second after, the factors of a run of one model are
- * written. */
+/* Begin and end the progress "writing factors", before and after the factors of a run of one model
+ * are written. */
 void cp_report_write(struct cp_report *r);
 void cp_report_written(struct cp_report *r);
 

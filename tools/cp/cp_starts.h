@@ -52,7 +52,8 @@ int cp_starts_find(const struct cp_args *args, const struct ts_models_table *mod
                    struct ts_err *err);
 void cp_starts_free(char **start, uint32_t n); /* NULL is fine */
 
-/* Returns start_name of struct cp_args for the model in this row of the table. */
+/* Returns the name of the model that gives the starting factors for this row of the table, if
+ * --init names a directory of several models; else NULL. */
 const char *cp_starts_name(const struct cp_args *args, const struct ts_models_row *row);
 
 /* Fails if rows of the starting factors have other names in the tensor. With --fix, only the rows

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* groups into which the rows of a mode are divided; one process updates each group and sends its
- * sums to the others */
+/* groups into which the rows of a mode are divided; one process updates the rows of a group, and
+ * sends the group's part of the Gram matrix to the others */
 #define GROUPS 64u
 /* parts of a GPU's range of shards; the rows of one part are sent while those of the next are
  * computed */
@@ -66,8 +66,8 @@ static uint64_t shard_bytes(const struct ts_tensor *t, uint32_t r, uint64_t *fir
 }
 
 /* Returns the bytes that a process exchanges for a mode: rows, and rank x rank sums for Gram
- * matrices. On CPU cores each group of rows has a sum. With GPUs, each GPU has a sum, and each
- * shard two partial rows. */
+ * matrices. On CPU cores each of the GROUPS groups of rows has such sums. With GPUs, each GPU has
+ * such sums, and each shard two partial rows. */
 static uint64_t exchange_bytes(const struct ts_tensor *t, uint32_t m, uint32_t rank, uint64_t row,
                                const struct plan_ranks *p)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tstream bench: measures one part of the engine alone: so far the exchange between GPUs. */
+/* tstream bench: measures a part of the engine alone. So far, this is the exchange of GPUs. */
 #include "api/tools.h"
 
 #include <inttypes.h>

@@ -395,8 +395,8 @@ static const struct ts_state *recorded(const struct cp_args *args, const char **
     return args->models_from != NULL ? &args->models_from->options : ts_state_get(args->from->file);
 }
 
-/* Runs the command, again with --observed if a dense tensor has NaN cells. These are known only
- * after all cells were read, as a run does first. */
+/* Runs the command, again with --observed if a dense tensor has NaN cells. They are found when
+ * a run reads all cells, which it does first. */
 static int work_observed(const struct ts_cmd *cmd, const void *parsed, const char *path,
                          struct ts_err *err)
 {

@@ -27,9 +27,9 @@
 
 /* ---- memory and disk space ---- */
 
-/* Adds the time of partial products that several modes use. In a sample, all of them fit in memory.
- * If a GPU keeps only those of a part of the tensor's rows, later modes compute the others again,
- * as the first mode does. */
+/* Adds the time in which a GPU computes partial products of a dense tensor again. The first mode
+ * computes them, and later modes use them. In a sample, all of them fit in memory. If a GPU keeps
+ * only a part of them, each later mode computes the missing ones again. */
 static void count_shared(const struct ts_tensor *t, struct run_plan *p)
 {
     const struct ts_dense *d = t->dense;
@@ -164,8 +164,8 @@ static uint32_t threads_measured(const struct run_plan *p)
     return n < machine.cpus ? (uint32_t)n : machine.cpus;
 }
 
-/* Prints a note if more threads are planned than this machine has CPUs, so that they are measured
- * while they share these. */
+/* Prints a note if more threads are planned than this machine has CPUs, so that they share CPUs
+ * while they are measured. */
 static void note_threads(const struct run_plan *p)
 {
     struct ts_machine machine;

@@ -105,8 +105,8 @@ int tstream_sample_new(const struct ts_tensor *t, uint64_t bytes, struct tstream
 
 /* ---- measured sweeps ---- */
 
-/* The first WARM_UP sweeps are not counted if more follow: the first reads shards, the second keeps
- * decoded blocks; later sweeps are alike. */
+/* The first WARM_UP sweeps are not counted if more follow. The first reads shards, and the second
+ * stores decoded blocks in memory. All later sweeps do the same work. */
 enum { MOST_SWEEPS = 32, WARM_UP = 2 };
 
 struct pace {
@@ -359,7 +359,8 @@ static void read_done(void *ctx, const struct ts_read_job *job, int rc, const st
     pthread_mutex_unlock(&d->lock);
 }
 
-/* Waits for the reads to end. After a kick, the reader asks for the next reads again. */
+/* Waits until all shards were read. Calls ts_reader_kick after each read, so that the reader begins
+ * the next ones. */
 static void read_all(struct disk *d, struct ts_reader *reader)
 {
     pthread_mutex_lock(&d->lock);

@@ -101,7 +101,7 @@ struct scoring {
     uint64_t start_ns, ns, bytes_read;
 };
 
-/* Called by computing threads after each shard. */
+/* Shows the progress. Computing threads call it after each shard, which has nnz nonzeros. */
 static void count_done(void *ctx, uint64_t nnz)
 {
     struct scoring *s = ctx;
@@ -165,7 +165,7 @@ static int write_text(struct scoring *s, struct ts_err *err)
 }
 
 /* Writes the header. Unknown cells of a dense tensor have no line, so they must be counted first.
- * With --by-slice, the sums must be known first: a slice of weight 0 has no line. */
+ * With --by-slice, the sum of each slice is needed first: a slice of weight 0 has no line. */
 static int put_head(struct scoring *s, struct ts_err *err)
 {
     static const char *const of_cell[] = { "value", "model", "residual" };

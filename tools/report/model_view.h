@@ -73,7 +73,8 @@ typedef int model_view_fn(void *ctx, uint64_t first, uint64_t n, const uint64_t 
 int model_view_walk(struct model_view *v, uint32_t mode, model_view_fn *fn, void *ctx,
                     struct ts_err *err);
 
-/* The first says whether a mode has labels. The second adds labels to all entries of n lists. */
+/* The first function says whether a mode has labels. The second adds the label of its index to each
+ * entry of n lists. */
 int model_view_has_labels(const struct model_view *v, uint32_t mode);
 int model_view_labels(const struct model_view *v, uint32_t mode, struct ts_strongest *list,
                       uint32_t n, struct ts_err *err);

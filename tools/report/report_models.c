@@ -27,7 +27,7 @@ char *report_models_of(const char *path)
 
 /* ---- the recommended rank ---- */
 
-/* least mean score at which the models of a rank count as having the same components */
+/* least mean factor match score at which the models of a rank count as having equal components */
 #define SAME_FACTORS 0.9
 /* least core consistency, in percent, of a rank that can be recommended */
 #define CONSISTENT  50.0

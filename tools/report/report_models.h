@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* report_models.h - the models that were computed together with one, and a recommended rank.
+/* report_models.h - the models that were computed together with a given one, and the rank that
+ * their errors, scores or fits recommend.
  *
  *   owner    the caller frees *ret
  *   errors   if the table was replaced during reading; a table that is missing or unreadable is not

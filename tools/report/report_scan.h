@@ -38,8 +38,8 @@ struct report_conf {
 struct report_mode {
     uint64_t n_rows, dim;
     int is_line;
-    double ratio;             /* von Neumann ratio */
-    double *gram;             /* components x components: the Gram matrix of those shown */
+    double ratio;             /* von Neumann ratio; small if neighbouring rows are similar */
+    double *gram;             /* components x components: the Gram matrix of their columns */
     struct ts_strongest *top; /* for each component shown, a list of its strongest indices */
     uint32_t n_points;
     /* components x n_points: the smallest and largest entry of each range of indices */

@@ -47,7 +47,7 @@ struct progress {
     _Atomic uint64_t done_nnz;
 };
 
-/* Called by computing threads after each shard. */
+/* Shows the progress. Computing threads call it after each shard, which has nnz nonzeros. */
 static void count_done(void *ctx, uint64_t nnz)
 {
     struct progress *p = ctx;
