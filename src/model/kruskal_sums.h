@@ -26,12 +26,13 @@ int ts_kruskal_gram(const struct ts_kruskal *k, uint32_t mode, uint32_t threads,
                     const volatile sig_atomic_t *stop, double *gram, int *exponent,
                     struct ts_err *err);
 
-/* *ret := |M|, the root of the sum of squares over all cells. Digits are lost if components
- * cancel. */
+/* *ret := the norm of the model, the root of the sum of its squared values over all cells. Digits
+ * are lost if components cancel. */
 int ts_kruskal_norm(const struct ts_kruskal *k, uint32_t threads, const volatile sig_atomic_t *stop,
                     double *ret, struct ts_err *err);
 
-/* *ret := the sum of M over all cells; infinite or NaN if it leaves the range of float64. */
+/* *ret := the sum of the model's values over all cells; infinite or NaN if it leaves the range of
+ * float64. */
 int ts_kruskal_total(const struct ts_kruskal *k, uint32_t threads,
                      const volatile sig_atomic_t *stop, double *ret, struct ts_err *err);
 

@@ -149,13 +149,13 @@ static int cut_off(const struct pack *p, struct ts_err *err)
 
 /* ---- chunks of labels ---- */
 
-/* Records where chunk number d->n_chunks begins, if the table has an entry for it: each has one
- * whose number is a multiple of d->stride. */
+/* Records where chunk number d->n_chunks begins, if the table has an entry for it: chunks whose
+ * number is a multiple of d->stride have one. */
 static void note_place(struct pack *p, struct ts_disk_mode_labels *d, uint64_t index)
 {
     if (d->n_chunks % d->stride != 0)
         return;
-    /* if the table is full, it keeps every second of its chunks */
+    /* a full table keeps only every second entry */
     if (d->n_places == TS_LABELS_PLACES) {
         d->n_places /= 2;
         d->stride *= 2;

@@ -120,7 +120,7 @@ static enum ts_atomic_kind kind_of_file(int dir, const char *name, int whole)
     if (strcmp(name, TS_MODEL_START) == 0 && !whole && has_state(dir))
         /* the starting factors of the run whose state is in this directory */
         return TS_ATOMIC_STATE;
-    /* its first bytes suffice: no other program writes them */
+    /* a labels file needs no other mark: no other program writes its first bytes */
     if (strcmp(name, TS_LABELS_FILE) == 0)
         return (whole ? begins(dir, name, TS_LABELS_FILE_MAGIC)
                       : ts_atomic_head(dir, name, &byte, 1) >= 0)
@@ -211,8 +211,8 @@ static DIR *open_names(int dir, const char *name)
     return names;
 }
 
-/* Returns the kind of a model's directory: OURS if all files in it are OURS; otherwise the kind of
- * the first file that is not. */
+/* Returns the kind of a model's directory: TS_ATOMIC_OURS if this program wrote all files in it,
+ * states included; otherwise the kind of the first other file. */
 static enum ts_atomic_kind kind_inside(int dir, const char *name, int whole)
 {
     DIR *names = open_names(dir, name);

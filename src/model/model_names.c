@@ -303,7 +303,7 @@ void ts_names_walk_close(struct ts_names_walk *w)
     free(w);
 }
 
-/* ---- names that a program gives ---- */
+/* ---- names from a library caller ---- */
 
 static int check_given(const struct ts_model_names_conf *c, struct ts_err *err)
 {
@@ -387,7 +387,7 @@ int ts_model_names_labels(const struct ts_model_names *names, uint32_t mode, uin
     return ts_tensor_labels(names->from, mode, n, index, ret, err);
 }
 
-/* ---- a model beside a tensor ---- */
+/* ---- whether a model and a tensor have the same labels ---- */
 
 #define LOOKS       4096 /* number of labels between two checks of the stop flag */
 #define SHOWN_BYTES 64   /* most bytes of a label that a message shows */

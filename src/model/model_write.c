@@ -32,7 +32,7 @@ struct ts_model_out {
     void *rows_from;
     struct ts_canonical form;
     uint64_t chunk; /* number of rows that are written at a time (a chunk) */
-    uint64_t bytes; /* size of the files that are written to the end */
+    uint64_t bytes; /* total size of the files of the result so far */
 
     /* These members are NULL unless rows are being written: of several models that have begun, one
      * is written at a time. */
