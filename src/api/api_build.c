@@ -186,7 +186,7 @@ struct table {
     char *name[2 * TS_MAX_ORDER]; /* names of the modes that have bins or units */
 };
 
-/* Divides "week=7d" at the last '='. *name := NULL if there is no '='. */
+/* Splits "week=7d" into *name, "week", and *rest, "7d". *name := NULL if there is no '='. */
 static int divide(const char *item, char **name, const char **rest, struct ts_err *err)
 {
     const char *equals = item == NULL ? NULL : strrchr(item, '=');

@@ -146,7 +146,7 @@ void ts_cpd_tensor(const ts_cpd *c, ts_cpd_origin *ret)
     ts_api_result(ret, &origin, sizeof origin);
 }
 
-/* ---- names that a program gives ---- */
+/* ---- names from a caller of the library ---- */
 
 static int take_origin(const ts_cpd_origin *given, struct ts_model_tensor *ret, struct ts_err *err)
 {

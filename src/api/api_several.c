@@ -197,7 +197,7 @@ static int check_from(const struct several *s, char *options, uint64_t bytes, st
             continue; /* tstream cp records the file name of given starting factors */
         if (strcmp(name, "save-init") == 0 && (said == NULL || strcmp(is, "0") == 0))
             /* models that are still to be computed save no starting factors, or an older version
-             * did not record this */
+             * did not record this option */
             continue;
         if (strcmp(was, is) != 0)
             rc = ts_fail(err, TS_EARG, "%s: the run has %s %s, so it cannot continue with %s %s",
