@@ -9,7 +9,7 @@ extern const struct ts_cmd tstream_cp, tstream_plan, tstream_status, tstream_fit
     tstream_top, tstream_compare, tstream_report, tstream_export, tstream_predict, tstream_score,
     tstream_mttkrp, tstream_devices, tstream_bench;
 
-/* ---- for main ---- */
+/* ---- functions that main calls ---- */
 /* Sets environment variables that libraries read. To be called before there are threads. */
 void tstream_environment(void);
 int tstream_run(int argc, char **argv);

@@ -170,7 +170,7 @@ int ts_used_indices(const ts_tensor *t, uint32_t mode, uint64_t *ret, ts_error *
     return ts_api_end(&a, used_indices(t, mode, ret, &a.err), err);
 }
 
-/* ---- nonzeros ---- */
+/* ---- reading nonzeros ---- */
 
 static int give(void *ctx, uint32_t thread, uint64_t n, const uint64_t *index, const double *value,
                 struct ts_err *err)

@@ -46,7 +46,7 @@ static int fail_hash(const struct ts_labels_file *f, uint64_t at, uint64_t found
                    f->path, at, found, stored);
 }
 
-/* ---- opening the file ---- */
+/* ---- opening the labels file ---- */
 
 static int fail_head(const struct ts_labels_file *f, uint64_t at, const char *what,
                      struct ts_err *err)

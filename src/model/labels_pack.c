@@ -63,7 +63,7 @@ static int make_room(char **buf, size_t *room, size_t want, const char *path, st
     return 0;
 }
 
-/* ---- the head of the file ---- */
+/* ---- the head of the labels file ---- */
 
 static uint32_t names_bytes(const struct ts_model_names *names)
 {

@@ -413,8 +413,8 @@ struct table {
 };
 
 /* Repeatedly pairs the two unpaired components with the largest score. best[i] is the column of row
- * i's largest score. So a round compares one score per row, and searches again only in rows whose
- * best column was taken. */
+ * i's largest score. So each choice of a pair compares one score per row. Only rows whose best
+ * column was taken are searched again. */
 static void assign_greedily(struct table *t, uint32_t *best)
 {
     for (uint32_t i = 0; i < t->rows; i++)

@@ -343,7 +343,7 @@ static double seconds(const struct plan *p)
     return p->read_s + p->merge_s + p->pack_s + p->sync_s;
 }
 
-/* ---- the printed table ---- */
+/* ---- the plan as a table ---- */
 
 static void free_note(char *note, size_t size, uint64_t bytes)
 {
@@ -435,7 +435,7 @@ static void print_text(const struct plan *p)
                100 * (double)p->trial.text_bytes / (double)p->input_bytes);
 }
 
-/* ---- JSON ---- */
+/* ---- the plan as JSON ---- */
 
 /* Prints a number, or null for UINT64_MAX (unknown). */
 static void json_known(struct tool_json *j, const char *key, uint64_t x)

@@ -8,7 +8,7 @@
 /* Prints a note if the CPU computes although a GPU driver is installed. */
 void engine_note_processor(const struct ts_cmd *cmd, const struct ts_engine *e);
 
-/* Prints, once, a note about system calls for reading that the kernel refused. */
+/* Prints a note if the kernel refused io_uring or O_DIRECT for reads. To be called once. */
 void engine_note_feed(const struct ts_cmd *cmd, const struct ts_feed_stats *stats);
 
 #endif

@@ -74,7 +74,7 @@ static void quoted(FILE *to, const char *text, size_t len, const char *bad)
             fputc(text[i], to);
 }
 
-/* ---- bash ---- */
+/* ---- completions for bash ---- */
 
 static void bash_names(const struct ts_opt *o, FILE *to)
 {
@@ -145,7 +145,7 @@ static void bash(const struct tool_program *program, FILE *to)
             name, name);
 }
 
-/* ---- zsh ---- */
+/* ---- completions for zsh ---- */
 
 static void zsh_text(FILE *to, const char *help)
 {
@@ -216,7 +216,7 @@ static void zsh(const struct tool_program *program, FILE *to)
     fprintf(to, "    esac\n}\n_%s \"$@\"\n", name);
 }
 
-/* ---- fish ---- */
+/* ---- completions for fish ---- */
 
 static void fish_text(FILE *to, const char *help)
 {

@@ -52,7 +52,7 @@ const char *tool_paint_end(void)
     return has_colour() ? "\033[0m" : "";
 }
 
-/* ---- text from files ---- */
+/* ---- text of files, as a terminal shows it ---- */
 
 size_t tool_plain_next(const char **text, size_t n, char to[5])
 {

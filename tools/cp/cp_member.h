@@ -65,8 +65,8 @@ int cp_member_kept(const struct cp_group *s);
  * begins. */
 void cp_member_name(struct cp_group *s, struct cp_member *o, uint32_t row);
 
-/* Callbacks of struct ts_run_several. ctx: the struct cp_group; k: number of the model, from 0,
- * among those that are computed at the same time. */
+/* Begin and close a model, as callbacks of struct ts_run_several. ctx: the struct cp_group; k:
+ * number of the model, from 0, among those that are computed at the same time. */
 int cp_member_begin(void *ctx, uint32_t k, struct ts_run **ret, struct ts_err *err);
 void cp_member_close(void *ctx, uint32_t k);
 

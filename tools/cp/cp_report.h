@@ -59,8 +59,8 @@ struct cp_report {
     /* The members below belong to cp_report.c. */
     int noted;  /* 1: a note about refused system calls was printed */
     int headed; /* 1: the head of the table was printed */
-    /* used in place of `headed` if several models are computed at the same time, because these print
-     * one table; else NULL */
+    /* used in place of `headed` by models that are computed at the same time and print one table;
+     * else NULL */
     int *headed_by;
     struct tool_column column[17]; /* columns of the table */
     uint32_t shown;                /* bit i: column i is shown */

@@ -135,8 +135,8 @@ static int open_alike(struct cp_group *s, struct ts_engine_conf *ec, struct ts_e
         most = rc == 0 ? s->engine.n_models : 0;
         fewest = most;
         rc = tool_ranks_least(rc, &fewest, err);
-        /* subtracted from a large number, so that the least of all processes yields the largest
-         * number of models */
+        /* tool_ranks_least finds the smallest number only, so the largest number of models is found
+         * as the smallest difference to UINT32_MAX */
         most = UINT32_MAX - most;
         if (rc == 0)
             rc = tool_ranks_least(0, &most, err);

@@ -42,7 +42,7 @@ static double run_seconds(const struct run_plan *p)
     return tstream_cp_models(p->args) * model_seconds(p);
 }
 
-/* ---- the printed table ---- */
+/* ---- the plan as a table ---- */
 
 /* Returns the memory of all processes on a machine, as if each needed as much as this one. */
 static uint64_t machine_bytes(const struct run_plan *p)
@@ -205,7 +205,7 @@ void plan_print_text(const struct run_plan *p, const struct ts_tensor *t)
            100 * p->sample_share, p->dense ? "cells" : "shards");
 }
 
-/* ---- JSON ---- */
+/* ---- the plan as JSON ---- */
 
 static void json_memory(struct tool_json *j, const struct run_plan *p)
 {

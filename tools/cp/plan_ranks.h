@@ -23,8 +23,8 @@ struct plan_ranks {
     uint32_t n_gpus;  /* GPUs of each process; 0: CPU cores compute */
     uint32_t largest; /* the process whose shards take most memory */
     double product_share[TS_MAX_ORDER], row_share[TS_MAX_ORDER];
-    /* most bytes of rows of factors, and of sums for Gram matrices, that a process receives for each
-     * mode; if factors are shared, that its machine receives */
+    /* most bytes of rows of factors, and of sums for Gram matrices, that a process (if factors are
+     * shared, its machine) receives for each mode */
     uint64_t exchange_bytes[TS_MAX_ORDER];
 
     uint32_t per_host; /* processes on a machine; the last one may have fewer */

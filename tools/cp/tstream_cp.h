@@ -18,8 +18,8 @@ struct cp_args {
 
     /* Members that tstream_cp_command derives from the options. */
     uint32_t rank; /* rank of the model; with several models the largest rank */
-    /* held_share: fraction of nonzeros held out: those with a hash, scaled to [0, 1), from held_from
-     * to held_from + held_share */
+    /* held_share: fraction of nonzeros held out, those whose hash, scaled to [0, 1), is from
+     * held_from to held_from + held_share */
     double held_share, held_from;
     int poisson;         /* 1: `loss` is poisson */
     struct ts_spec spec; /* constraints of the whole run and of each mode */

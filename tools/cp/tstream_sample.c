@@ -359,7 +359,7 @@ static void read_done(void *ctx, const struct ts_read_job *job, int rc, const st
     pthread_mutex_unlock(&d->lock);
 }
 
-/* Waits until all shards were read. Calls ts_reader_kick after each read, so that the reader begins
+/* Waits until no read is left. Calls ts_reader_kick after each read, so that the reader begins
  * the next ones. */
 static void read_all(struct disk *d, struct ts_reader *reader)
 {

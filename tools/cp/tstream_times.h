@@ -52,8 +52,8 @@ void tstream_times_print(uint32_t mode, const struct ts_backend_times *t);
 int tstream_trace_open(const char *path, int force, const char *tensor, struct ts_trace **ret,
                        struct ts_err *err);
 
-/* Call it after everything that writes to the trace is closed. If rc is 0, keeps the file and
- * returns the result of closing it. Otherwise removes it and returns rc. */
+/* Closes the trace file, after everything that writes to it is closed. If rc is 0, keeps the file
+ * and returns the result of closing it. Otherwise removes the file and returns rc. */
 int tstream_trace_close(const struct ts_cmd *cmd, struct ts_trace *trace, int rc,
                         struct ts_err *err);
 

@@ -33,7 +33,7 @@ struct cell_lines {
     uint32_t n_numbers;
     int narrow; /* 1: the first number of each cell is a float32 */
     int bare;   /* 1, for npy: indices are left out */
-    int screen; /* tns on a terminal: column names, labels, alignment, numbers of 6 digits */
+    int screen; /* 1, for tns on a terminal: aligned columns with names, labels and short numbers */
 };
 
 static inline int cell_lines_show_labels(const struct cell_lines *l)

@@ -21,8 +21,8 @@ struct cell_table {
         uint64_t n; /* number of names; 0: indices are numbers */
         char **name;
         uint64_t *index; /* the index of each name, in ascending order */
-        /* hash table of the names, with `room` entries, a power of two; an entry is 0, or the number
-         * of a name from 1 */
+        /* hash table of the names: `room`, a power of two, is its size; an entry is 0, or the
+         * number of a name from 1 */
         uint64_t room, *slot;
     } mode[TS_MAX_ORDER];
 };

@@ -12,8 +12,8 @@
 #include "tools/export/export_sink.h"
 
 /* Bounds the bytes of the lines of a tensor's nonzeros. Lower bound: an index has at least as many
- * digits as the first row of its shard, in each mode's copy. Upper bound: line_bytes for each nonzero.
- * named: names may have any length. */
+ * digits as the first row of its shard, in each mode's copy. Upper bound: line_bytes for each
+ * nonzero. named: 1 if lines have names, which may have any length. */
 struct ts_space export_room_of_rows(const struct ts_tensor *t, uint32_t base, int named,
                                     uint64_t line_bytes);
 

@@ -137,8 +137,8 @@ static uint64_t text_for(uint64_t memory, uint32_t threads)
     return part < LEAST_TEXT ? LEAST_TEXT : part < MOST_TEXT ? part : MOST_TEXT;
 }
 
-/* Divides the memory. At most half of it is for the threads; if that is too little, fewer threads
- * work. */
+/* Divides the memory among text buffers, sorting and names. At most half of it is for text
+ * buffers; if that is too little, fewer threads work. */
 static int divide_memory(struct export *e, struct ts_row_names_conf *names, struct ts_err *err)
 {
     const uint64_t least = least_bytes(e, 1, LEAST_TEXT, names);

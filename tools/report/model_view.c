@@ -140,7 +140,7 @@ static int choose_names(struct model_view *v, int tensor_named, struct ts_err *e
     return 0;
 }
 
-/* ---- opening ---- */
+/* ---- opening the model, its record and its tensor ---- */
 
 /* Reads history.json, if it exists. A damaged file is ignored, and *fault says why. */
 static int read_history(struct model_view *v, struct ts_err *fault, struct ts_err *err)
@@ -328,7 +328,7 @@ uint32_t model_view_base(const struct model_view *v)
     return base != NULL && base->kind == TS_JSON_NUMBER && base->number == 0 ? 0 : 1;
 }
 
-/* ---- rows ---- */
+/* ---- rows of the factors ---- */
 
 uint64_t model_view_dim(const struct model_view *v, uint32_t mode)
 {
@@ -421,7 +421,7 @@ int model_view_walk(struct model_view *v, uint32_t mode, model_view_fn *fn, void
     return rc;
 }
 
-/* ---- names ---- */
+/* ---- names of modes, and labels of indices ---- */
 
 int model_view_has_labels(const struct model_view *v, uint32_t mode)
 {

@@ -18,7 +18,7 @@ struct report_parts {
     const struct model_view *view;
     const struct report_scan *scan;
     const struct report_figures *figures;
-    /* table of the models that were computed together with this one */
+    /* table of the models that were computed together with the model shown */
     const struct ts_models_table *models;
 };
 

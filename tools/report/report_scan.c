@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAST_ROWS 8   /* least number of rows of a sequence */
+#define LEAST_ROWS 8   /* a mode with fewer rows never counts as a sequence, such as time */
 #define ALIKE      0.5 /* von Neumann ratio below which neighbouring rows count as similar */
 
 struct scan {

@@ -166,7 +166,7 @@ static void print_scores(const struct compared *c)
     tool_words_end(&w);
 }
 
-/* ---- JSON ---- */
+/* ---- the comparison as JSON ---- */
 
 static void print_json(const struct compared *c)
 {

@@ -255,7 +255,7 @@ static void print_component(const struct top *t, uint32_t c, uint32_t side)
     printf("\n");
 }
 
-/* ---- JSON ---- */
+/* ---- the strongest indices as JSON ---- */
 
 static void print_component_json(const struct top *t, uint32_t c)
 {
