@@ -101,8 +101,8 @@ struct ts_api_timer {
     int rang;
 };
 
-/* Starts the thread of a time limit, which sets *stop after this many seconds. t must be all zeros.
- * seconds 0: no limit. */
+/* Starts the thread of a time limit, which sets *stop after `seconds` seconds. t must be all
+ * zeros. seconds 0: no limit. */
 int ts_api_timer_start(struct ts_api_timer *t, double seconds, volatile int *stop,
                        struct ts_err *err);
 

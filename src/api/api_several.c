@@ -38,7 +38,7 @@ struct several {
     ts_several_result *result; /* n results, of the models in `model` */
     struct ts_api_timer timer;
 
-    /* the engine's data of this run; its member `dir` is NULL if no files are written */
+    /* the run of all models; its member `dir` is NULL if no files are written */
     struct ts_run_several all;
 
     /* the earlier run to be resumed; its member `dir` is NULL if the run begins anew */
@@ -414,8 +414,8 @@ static int end_one(void *ctx, uint32_t k, int rc, struct ts_err *err)
     return rc;
 }
 
-/* Called when all models that are being computed are about to end because of the error rc. Ends the
- * time limit, and notes whether it caused the error. */
+/* Ends the time limit, and notes in each run whether it caused the error rc. Called when all models
+ * that are being computed are about to end because of this error. */
 static void take_failure(void *ctx, int rc, int saved, struct ts_err *err)
 {
     struct several *s = ctx;

@@ -46,8 +46,9 @@ struct ts_factors ts_factors_of(const struct ts_tensor *t, uint32_t rank,
                                 const struct ts_backend *backend, void *be);
 
 /* Computes the canonical form of factors. weight: `rank` weights, for columns of norm 1. norm:
- * order x rank column norms of the factors, or TS_AS_IT_IS for all columns of a mode, whose lengths
- * the weights then do not include. norm NULL: columns, weights and signs stay as they are. */
+ * order x rank column norms of the factors, or TS_AS_IT_IS for all columns of a mode that must not
+ * change; weights then exclude their lengths. norm NULL: columns, weights and signs stay as they
+ * are. */
 int ts_canonical_new(const struct ts_factors *f, const double *weight, const double *norm,
                      struct ts_canonical *ret, struct ts_err *err);
 void ts_canonical_free(struct ts_canonical *c); /* a struct of zeros is fine */

@@ -86,8 +86,8 @@ void ts_kruskal_free(struct ts_kruskal *k)
     free(k);
 }
 
-/* Stores n rows of float64 as rows row .. row + n - 1 of the decomposition. If it is float32, these
- * numbers are exact in float32. */
+/* Stores n rows of float64 as rows row .. row + n - 1 of the decomposition. If it is float32,
+ * converting the numbers to float32 does not change them. */
 static void store(struct ts_kruskal *k, uint32_t mode, uint64_t row, uint64_t n, const double *rows)
 {
     const size_t at = row * k->rank, count = n * k->rank;

@@ -22,7 +22,8 @@
     (sizeof(struct ts_disk_model_labels) + TS_MAX_ORDER * sizeof(struct ts_disk_mode_labels) + \
      NAMES_BYTES + sizeof(uint64_t))
 #define LZ4_MOST 255u /* most bytes that one byte can stand for in text packed by LZ4 */
-/* most bytes of a number before a label: 40 bits, with 7 bits in each byte */
+/* most bytes of the number before a label, its distance to the index of the label before: 40 bits,
+ * with 7 bits in each byte */
 #define GAP_BYTES 6u
 
 static int read_at(const struct ts_labels_file *f, uint64_t at, size_t n, void *ret,

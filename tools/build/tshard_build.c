@@ -193,7 +193,7 @@ static void note_maps(const struct ts_cmd *cmd, char *const *path, uint32_t n)
     }
 }
 
-/* Takes --map, and for other modes the map files beside the input. found[] are to be freed. */
+/* Sets the map files (names of indices) of --map, else those beside the input. Free found[]. */
 static int find_maps(const struct build_args *a, const char *path, struct ts_build_options *o,
                      char *found[TS_MAX_ORDER], struct ts_err *err)
 {

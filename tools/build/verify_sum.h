@@ -21,7 +21,8 @@ struct verify_sum {
     double squares, min, max; /* sum of squares, minimum and maximum of the values */
     /* numbers of nonzeros in the first row of the shard or copy, in the last, and in the fullest */
     uint64_t first_run, last_run, longest_run;
-    /* rows of the first and the last nonzero, in the order of the copy's levels */
+    /* rows of the first and the last nonzero in each mode, in the order in which the copy sorts
+     * modes */
     uint32_t first[TS_MAX_ORDER], last[TS_MAX_ORDER];
     uint32_t row_first, row_last;
 };

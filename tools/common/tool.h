@@ -83,8 +83,7 @@ int tool_parse(const struct ts_cmd *cmd, int argc, char **argv, void *args, uint
  * output. Returns the exit status 1. */
 int tool_fail(const struct ts_cmd *cmd, const struct ts_err *err);
 
-/* Like tool_fail, for a mistake on the command line that the option table cannot find. Returns
- * 2. */
+/* Like tool_fail, for a mistake on the command line that tool_parse does not find. Returns 2. */
 int tool_usage(const struct ts_cmd *cmd, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

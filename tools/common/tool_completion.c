@@ -24,7 +24,7 @@ static struct value value_of(const struct ts_opt *o)
 {
     struct value v = { "", 0 };
     const char *arg = o->arg != NULL ? o->arg : "";
-    int is_named = 0; /* 1: the default is one of the words */
+    int is_named = 0; /* 1: the option's default is one of its words */
     if (o->type == TS_OPT_FLAG)
         return v;
     v.files = strstr(arg, "FILE") || strstr(arg, "DIR") || strstr(arg, "NAME");

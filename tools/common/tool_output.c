@@ -74,8 +74,8 @@ static int add_place(struct ts_place place, struct ts_err *err)
 
 int tool_reads(const char *path, struct ts_err *err)
 {
-    /* for a dense tensor, whose name may have options after the file's name: length of the
-     * latter */
+    /* for a dense tensor, whose name may have options after the name of its file: length of the
+     * file's name */
     const size_t file = path == NULL ? 0 : ts_array_name_cells(path);
     char *name;
     int rc;

@@ -16,8 +16,9 @@ volatile sig_atomic_t tool_stop;
 
 static _Atomic uint64_t stop_ns; /* time of the first signal that asked to stop */
 
-/* timeout(1), and the cancel command of a batch system, signal both a process and its group. The
- * second signal must not kill the process, which would leave incomplete files. */
+/* Sets tool_stop at the first signal, and kills the process at a later one. timeout(1) and batch
+ * systems signal a process and its group, so the process gets two signals at nearly the same time.
+ * The second must not kill it, which would leave incomplete files. */
 static void on_signal(int number)
 {
     const uint64_t now = ts_clock_ns();

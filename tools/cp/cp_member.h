@@ -35,7 +35,7 @@ struct cp_group {
     struct ts_tensor *tensor;
     char *named; /* name of the result: X.cp */
     char *partial;
-    /* the engine's data of this run; its member `dir` is NULL on processes that write nothing */
+    /* the run of all models; its member `dir` is NULL on processes that write nothing */
     struct ts_run_several all;
     struct ts_models_table models;
     char **start; /* for each model the file that it starts from, or NULL */

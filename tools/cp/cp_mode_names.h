@@ -14,8 +14,8 @@ struct cp_mode_names {
     char *text[TS_N_SETTINGS]; /* new texts of the options whose values had names of modes */
 };
 
-/* Replaces the names in *args. tensor: the operand; "" for the only tensor of the directory. It is
- * opened only if there are names. */
+/* Replaces names of modes in the options *args by numbers. tensor: the operand; "" for the only
+ * tensor of the directory. The tensor is opened only if there are names. */
 int cp_mode_names_take(struct cp_args *args, const char *tensor, struct cp_mode_names *ret,
                        struct ts_err *err);
 void cp_mode_names_free(struct cp_mode_names *names);

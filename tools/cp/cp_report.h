@@ -57,8 +57,8 @@ struct cp_report {
     int stopped;            /* 1: the stop of the run was reported */
 
     /* The members below belong to cp_report.c. */
-    int noted;  /* 1: a note about refused system calls was printed */
-    int headed; /* 1: the head of the table was printed */
+    int noted;  /* 1: the note that the kernel refused io_uring or O_DIRECT was printed */
+    int headed; /* 1: the column names of the table of sweeps were printed */
     /* used in place of `headed` by models that are computed at the same time and print one table;
      * else NULL */
     int *headed_by;

@@ -327,7 +327,7 @@ int cp_several(const struct ts_cmd *cmd, const struct cp_args *args, const char 
         rc = open_dir(s, err);
     rc = find_done(s, rc, err);
     if (rc == 0) {
-        /* if all models are done already, a stop reports on the last one */
+        /* if all models are done already, a message about a stop names the last one */
         cp_member_name(s, s->one, s->models.n - 1);
         s->started = 0;
         rc = end_alike(run_all(s, err), err);

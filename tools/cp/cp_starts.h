@@ -35,9 +35,9 @@ struct cp_given {
 };
 struct ts_run_given cp_starts_given_by(struct cp_given *g);
 
-/* Sets *saves to 1 if starting factors are written beside the result, and *ret to how to open
- * them. The caller closes the model opened for it. stays: a resumed run that writes to the
- * directory of its state. */
+/* Sets *saves to 1 if starting factors are written beside the result, and *ret to the configuration
+ * of these factors, whose open model the caller closes. stays: 1 for a resumed run that writes to
+ * the directory of its state. */
 int cp_starts_written(const struct cp_args *args, const struct ts_tensor *t, int stays,
                       struct ts_init_conf *ret, int *saves, struct ts_err *err);
 

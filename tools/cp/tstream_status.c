@@ -163,7 +163,7 @@ static void print_sweep(const struct ts_json_value *v, int running)
                ts_json_number(v, "side_by_side") - 1);
     printf("  at      sweep %.0f of %.0f, mode %.0f of %.0f", ts_json_number(v, "sweep"),
            ts_json_number(v, "iters"), ts_json_number(v, "mode"), ts_json_number(v, "order"));
-    /* the search for a step length takes an unknown number of passes */
+    /* no percentage in the search for a step length, whose number of passes is unknown */
     if (total > 0 && now <= total)
         printf(", %.0f %% of the sweep", 100 * now / total);
     printf("\n");
@@ -327,7 +327,7 @@ static void print_json(const struct look *l)
     size_t n = l->doc.bytes;
     while (n > 0 && text[n - 1] != '}')
         n--;
-    n -= n > 0; /* removes the last brace, which follows the added members */
+    n -= n > 0; /* without the last brace, which is printed after the members that are added */
     if (!l->written)
         printf("{\"pid\":%ld", l->pid);
     else

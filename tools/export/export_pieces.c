@@ -126,8 +126,8 @@ static int write_bytes(struct job *e, const struct scratch *s, struct ts_err *er
     return export_sink_write(e->conf->sink, s->bytes, s->n_bytes, err);
 }
 
-/* Writes the text that fill made of a piece, and then the piece's remaining text. Called in the
- * order of the pieces. rc: the result of fill. */
+/* Writes the text that fill() made of a piece, and then the piece's remaining text. Called in the
+ * order of the pieces. rc: the result of fill(). */
 static void write_piece(struct job *e, struct scratch *s, struct piece *p, int rc,
                         struct ts_err *err)
 {

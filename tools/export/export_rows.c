@@ -61,7 +61,7 @@ static char *put_plain(char *at, const struct export_rows *e, const struct ts_bl
     const uint32_t kind = e->tensor->header.value_kind;
     if (kind == TS_VALUE_CONST || kind == TS_VALUE_DICT) {
         const struct export_value *v = &e->value[kind == TS_VALUE_CONST ? 0 : b->code[0][p]];
-        memcpy(at, v->text, sizeof v->text); /* copies more than v->n bytes; there is room */
+        memcpy(at, v->text, sizeof v->text); /* a constant size, which is fast; there is room */
         return at + v->n;
     }
     return put_number(

@@ -51,7 +51,7 @@ uint64_t model_view_dim(const struct model_view *v, uint32_t mode);
 /* A number of a sweep of `history`, by its name in run.json. NAN if it does not exist. */
 double model_view_sweep_number(const struct ts_json_value *sweep, const char *key);
 
-/* The name of a mode: from the names of the model, else from run.json. NULL if it has no name. */
+/* Returns the name of a mode, from the names of the model, else from run.json; NULL: no name. */
 const char *model_view_mode_name(const struct model_view *v, uint32_t mode);
 
 /* Returns the names of the modes, for options that name modes. The view owns them. */

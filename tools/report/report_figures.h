@@ -20,7 +20,7 @@
 
 #include "tools/report/report_scan.h"
 
-/* most components for which singular values are computed, n^3 operations */
+/* most components n for which singular values are computed, which takes n^3 operations */
 #define REPORT_MOST_SOLVED 256u
 
 struct report_figures {

@@ -352,7 +352,7 @@ static void put_figures(struct tool_json *j, const struct report_parts *p)
     tool_json_close(j);
 }
 
-/* Says how a run ended by history.json, which only tells whether it converged. */
+/* Returns in words how a run ended, from history.json, which only tells whether it converged. */
 static const char *end_of_history(const struct ts_json_value *history)
 {
     const int exact = ts_json_number(history, "exact") != 0;

@@ -124,10 +124,10 @@ static const struct {
     const char *name;
     void (*put)(FILE *to, const struct ts_json_value *v);
 } words[] = {
-    { "count", put_count },     /* 5,598,448 */
+    { "count", put_count },     /* a count like 5,598,448 */
     { "s", put_plural },        /* "s" unless the number is 1 */
     { "seconds", put_seconds }, /* a duration with its unit */
-    { "short", put_short },     /* 204 k */
+    { "short", put_short },     /* a count like 204 k */
     /* the magnitude of a fraction in percent, without the percent sign */
     { "percent", put_percent },
     { "name", put_name },         /* a text, cut to the width of a list */

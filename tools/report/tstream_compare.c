@@ -103,7 +103,7 @@ static void print_pairs(const struct compared *c)
     };
     const uint32_t n = MODES + c->match.order;
     char name[TS_MAX_ORDER][TS_NUM_CHARS];
-    uint32_t left = (UINT32_C(1) << n) - 1; /* bit i: column i is still to be printed */
+    uint32_t left = (UINT32_C(1) << n) - 1; /* bit i: column i of the table is not printed yet */
     for (uint32_t m = 0; m < c->match.order; m++) {
         snprintf(name[m], sizeof name[m], "mode %u", m + 1);
         if (c->name[m] != NULL && tool_width(c->name[m]) <= MOST_NAME)

@@ -25,7 +25,7 @@ struct fit_args {
     int diagnose, json, quiet;
     struct ts_processor processor;
     struct array_opts array;
-    const char *model; /* the first operand */
+    const char *model; /* path of the model, the first operand */
 };
 
 #define AT(field) offsetof(struct fit_args, field)
