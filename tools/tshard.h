@@ -35,7 +35,7 @@ struct tshard_build_job {
     const void *args; /* all arguments, for tool_json_options */
     struct ts_build_options *o;
     struct ts_table_plan *plan; /* tshard append: how tables are read, if options say so */
-    uint64_t said; /* tshard append: which properties of enum ts_kept_id options gave, as bits */
+    uint64_t said; /* tshard append: bit i: an option sets value i of enum ts_kept_id */
     const char *const *paths;
     uint32_t n_paths;
     int json;

@@ -816,8 +816,8 @@ int ts_build_select(const ts_build_conf *conf, const ts_tensor *t, const ts_sele
         r.o.value_bytes = t->header.value_bytes;
         r.o.zeros = (flags & TS_TENSOR_ZEROS) != 0;
         r.o.weights = ts_tensor_weighted(t);
-        /* a split in Python writes two tensors, so messages must not name an option for the place
-         * of one */
+        /* a split in Python writes two tensors, so messages must not advise the option that sets
+         * the place of one */
         r.o.place = pick.side == TS_PICK_ALL ? NULL : "";
         r.o.duplicates = keep ? TS_DUPLICATES_KEEP : TS_DUPLICATES_SUM;
         rc = ts_build_tensor(&r.o, t, &pick, &report, &r.api.err);

@@ -67,7 +67,7 @@ struct ts_disk_label_place {
     uint64_t index, at;
 };
 
-/* The head of a chunk of labels; stored_bytes bytes follow. */
+/* The head of a chunk of labels. The labels follow, in stored_bytes bytes. */
 struct ts_disk_label_chunk {
     uint64_t index; /* index of the first label */
     uint32_t n_labels, raw_bytes, stored_bytes;

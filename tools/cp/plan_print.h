@@ -46,7 +46,7 @@ struct run_plan {
 void plan_print_text(const struct run_plan *p, const struct ts_tensor *t);
 void plan_print_json(const struct run_plan *p, const struct ts_tensor *t);
 
-/* Returns the sum of n times. */
+/* Returns the sum of the n times in x. */
 double plan_sum(const double *x, uint32_t n);
 
 #endif

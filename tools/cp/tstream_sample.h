@@ -39,8 +39,8 @@ struct tstream_pace {
     double rows_s[TS_MAX_ORDER];
     double again_s;          /* a second pass over the last mode, for the fit; 0: none */
     double first_s;          /* first sweep, which also reads and checks resident shards */
-    double sweep_s;          /* a later sweep */
-    double link_bytes_per_s; /* from host to one device; 0: nothing was sent */
+    double sweep_s;          /* a sweep after the first */
+    double link_bytes_per_s; /* rate of copies from host to one device; 0: there were none */
     uint32_t n_sweeps;       /* number of measured sweeps, without the first */
 };
 

@@ -165,7 +165,7 @@ static char *put_numbers(const struct export_rows *e, const struct ts_block *b,
     return at;
 }
 
-/* Whether put_numbers may be used. */
+/* Whether all fields are numbers that are in memory, so that put_numbers can write the lines. */
 static int only_numbers(const struct export_rows *e)
 {
     for (uint32_t m = 0; m < e->tensor->order; m++)

@@ -353,8 +353,8 @@ static void close_pieces(struct predict *p)
     free(p->piece);
 }
 
-/* Opens the names of a table of cells, which are those of the tensor, else the model's own. Their
- * copy also has the labels of the output if there is no tensor. */
+/* Opens the table of index names by which cells are parsed: those of the tensor, else the model's
+ * own. Without a tensor, the labels of the output come from this table, too. */
 static int open_table(struct predict *p, struct ts_err *err)
 {
     struct ts_model_names *names = NULL;

@@ -15,7 +15,8 @@
 #include "api/tools.h"
 
 /* Draw a chart of numbers over 1, 2, ... n. The first function draws a line, and the second bars
- * from zero. The third draws a line for each member of the objects, on a logarithmic axis. */
+ * from zero. The third draws a line for the array `values` of each object, on a logarithmic
+ * axis. */
 void report_draw_line(FILE *to, const struct ts_json_value *numbers);
 void report_draw_bars(FILE *to, const struct ts_json_value *numbers);
 void report_draw_log(FILE *to, const struct ts_json_value *objects);

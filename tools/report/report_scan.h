@@ -39,7 +39,7 @@ struct report_mode {
     uint64_t n_rows, dim;
     int is_line;
     double ratio;             /* von Neumann ratio; small if neighbouring rows are similar */
-    double *gram;             /* components x components: the Gram matrix of their columns */
+    double *gram;             /* the Gram matrix of the columns of the components shown */
     struct ts_strongest *top; /* for each component shown, a list of its strongest indices */
     uint32_t n_points;
     /* components x n_points: the smallest and largest entry of each range of indices */

@@ -8,7 +8,7 @@
 #include "tools/export/export_sink.h"
 #include "tools/report/report_models.h"
 #include "tools/report/report_template.h"
-#include "tools/report_whole.h" /* made of report.html */
+#include "tools/report_whole.h" /* make generates it from report.html */
 #include "tools/report/report_json.h"
 #include "tools/common/tool.h"
 #include "tools/tstream.h"
