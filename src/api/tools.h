@@ -30,8 +30,8 @@
 /* tables of options: ts_opt_parse, ts_opt_defaults, ts_opt_text, ts_opt_nearest, ts_opt_help,
  * ts_opt_brief, ts_opt_man, ts_opt_shown, ts_opt_old */
 #include "base/opt.h"
-/* how rows of base/settings.def become options. That file is the only other file that tools/
- * include, once for each use */
+/* how rows of base/settings.def become options. That file is the only other one that
+ * tools/ includes, once for each use */
 #include "base/setting_kind.h"
 
 /* ---- JSON ---- */

@@ -226,7 +226,7 @@ struct rows {
     int there; /* 1: `index` is the index of the next row; 0: no row is left */
 };
 
-/* Whether an index has a row. Indices must be passed in ascending order. */
+/* Whether the model has a row for an index. Indices must be passed in ascending order. */
 static int has_row(struct rows *r, uint64_t index, struct ts_err *err)
 {
     if (r->from == NULL)

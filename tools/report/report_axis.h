@@ -38,7 +38,7 @@ int report_axis_new(const struct model_view *v, uint32_t mode, uint64_t dim,
                     struct report_axis *ret, struct ts_err *err);
 void report_axis_free(struct report_axis *a);
 
-/* Returns the place of an index as a number from 0 to n - 1. */
+/* Returns the place of an index on the axis, as a number from 0 to n - 1. */
 uint32_t report_axis_point(const struct report_axis *a, uint64_t index, uint32_t n);
 
 /* Ticks of the axis: position in percent of its length, and the number printed there. Returns
