@@ -602,7 +602,7 @@ ts_builder *ts_builder_append(const ts_build_conf *conf, ts_error *err)
 }
 
 /* Adds n nonzeros. Their indices are in `rows`, one row for each nonzero, or in `column`, one array
- * for each mode. weighted: 1 if the caller called a function that takes weights. */
+ * for each mode. weighted: 1 if the nonzeros have weights, even if `weight` is NULL. */
 static int add(ts_builder *b, uint64_t n, const uint64_t *rows, const uint64_t *const *column,
                const double *value, const double *weight, int weighted, ts_error *err)
 {
