@@ -124,15 +124,7 @@ static int build_rest(const struct ts_append *a, const struct ts_tensor *t,
                       const struct ts_pick *pick, const struct ts_build_options *place,
                       uint64_t *left, struct ts_err *err)
 {
-    struct ts_build_options o = { .memory = place->memory,
-                                  .tmp = place->tmp,
-                                  .threads = place->threads,
-                                  .shard_bytes = place->shard_bytes,
-                                  .progress = place->progress,
-                                  .progress_arg = place->progress_arg,
-                                  .work = place->work,
-                                  .stop = place->stop,
-                                  .no_space_check = place->no_space_check };
+    struct ts_build_options o = ts_append_options(place);
     struct ts_build_report report;
     char *out = ts_build_dir_file(a->dir, TS_SEGMENT_NAME, 1);
     int rc = 0;

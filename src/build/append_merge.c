@@ -50,26 +50,30 @@ uint64_t ts_append_shard_bytes(const struct ts_tensor *t)
     return several && bytes <= TS_BUILD_MAX_SHARD ? bytes : TS_BUILD_SHARD;
 }
 
+struct ts_build_options ts_append_options(const struct ts_build_options *place)
+{
+    return (struct ts_build_options){ .memory = place->memory,
+                                      .tmp = place->tmp,
+                                      .threads = place->threads,
+                                      .shard_bytes = place->shard_bytes,
+                                      .progress = place->progress,
+                                      .progress_arg = place->progress_arg,
+                                      .work = place->work,
+                                      .stop = place->stop,
+                                      .no_space_check = place->no_space_check };
+}
+
 int ts_append_build(const struct ts_segments *all, const char *out,
                     const struct ts_build_options *place, uint64_t *hash, struct ts_err *err)
 {
-    struct ts_build_options o = { .out = out,
-                                  .memory = place->memory,
-                                  .tmp = place->tmp,
-                                  .threads = place->threads,
-                                  .shard_bytes = place->shard_bytes,
-                                  .duplicates =
-                                      is_unique(all) ? TS_DUPLICATES_ERROR : TS_DUPLICATES_SUM,
-                                  .progress = place->progress,
-                                  .progress_arg = place->progress_arg,
-                                  .work = place->work,
-                                  .stop = place->stop,
-                                  .no_space_check = place->no_space_check };
+    struct ts_build_options o = ts_append_options(place);
     struct ts_build_report report;
     struct ts_tensor *t = NULL;
     int rc = ts_segments_tensor(all, 0, &t, err);
     if (rc < 0)
         return rc;
+    o.out = out;
+    o.duplicates = is_unique(all) ? TS_DUPLICATES_ERROR : TS_DUPLICATES_SUM;
     o.value_bytes = t->header.value_bytes;
     o.zeros = (t->header.flags & TS_TENSOR_ZEROS) != 0;
     o.weights = ts_tensor_weighted(t);

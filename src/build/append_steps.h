@@ -61,6 +61,10 @@ int ts_append_build(const struct ts_segments *all, const char *out,
 int ts_append_build_merged(const struct ts_append *a, const struct ts_segments *all,
                            const struct ts_build_options *o, uint64_t *hash, struct ts_err *err);
 
+/* Returns options for a build inside a change of a tensor: resources, progress and stop flag are
+ * those of `place`, and all other options are 0. */
+struct ts_build_options ts_append_options(const struct ts_build_options *place);
+
 /* Returns the shard size (shard_bytes of the options) that a tensor was built with, as far as its
  * shards show it. */
 uint64_t ts_append_shard_bytes(const struct ts_tensor *t);
