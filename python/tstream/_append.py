@@ -311,7 +311,7 @@ def _push(base: _Base, t: Any, batches: "Iterator[Any]", files: "List[Optional[s
     b = _conf(t, options, label_files=files, weights=first[2] is not None)
     b.conf.repeat = bool(repeat)
     if base.option("weights") not in (None, "none") and first[2] is None:
-        raise ArgumentError(f"{t.path}: its cells have weights, and what is appended has none")
+        raise ArgumentError(f"{t.path}: its cells have weights, but the appended cells come without weights")
     err = ts_error()
     builder = check(lib.ts_builder_append(c.byref(b.conf), c.byref(err)), err)
     return _build.push_all(b, builder, source, [first]), source

@@ -680,9 +680,9 @@ def push_all(b: _Build, builder: Any, source: "Union[_Batches, Ahead]",
     try:
         while True:
             if _order_of(coords) != order:
-                raise ArgumentError(f"a batch has {_order_of(coords)} modes, those before {order}")
+                raise ArgumentError(f"a batch has {_order_of(coords)} modes, earlier batches {order}")
             if (weights is not None) != weighted:
-                raise ArgumentError("a batch has weights, and another has none")
+                raise ArgumentError("some batches have weights, others do not")
             b.add(builder, coords, values, weights)
             n_rows += len(values)
             del coords, values, weights  # one at a time

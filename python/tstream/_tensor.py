@@ -131,7 +131,7 @@ class Tensor:
         self.value_name: Optional[str] = name[-1]
 
     def _forget(self) -> None:
-        """After a change of the directory: the next use opens what is there then."""
+        """Closes the tensor after a change of its directory. The next use opens it again."""
         with _loading:
             for name in _FACTS:
                 self.__dict__.pop(name, None)

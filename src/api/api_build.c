@@ -259,7 +259,7 @@ static int take_table(const ts_table_conf *given, struct table *t, struct ts_err
     return take_times(t, err);
 }
 
-/* Returns the settings of an append that the caller chose, those that are not 0, as bits of enum
+/* Returns the settings of an append that the caller chose (settings other than 0), as bits of enum
  * ts_kept_id. Other settings are those of the tensor. */
 static uint64_t said_of(const ts_build_conf *c)
 {
@@ -309,7 +309,7 @@ static int check_append(const ts_build_conf *c, struct ts_err *err)
         err, { c->replace != 0, "an append replaces nothing" },
         { c->dim != NULL,
           "an append takes no sizes: they follow from the tensor and what it gets" },
-        { c->n_told > 0, "an append is told nothing of a table: the tensor has it" });
+        { c->n_told > 0, "an append takes no columns of a table: the tensor keeps them" });
 }
 
 int ts_append_files(const ts_build_conf *conf, const ts_table_conf *table, uint32_t n_paths,
@@ -523,11 +523,11 @@ static int take_kind(struct request *r, struct ts_err *err)
         rc = TS_API_REFUSE(
             err,
             { r->conf.float64 != 0 && t->header.value_bytes != 8,
-              "the values of the tensor are float32, and those that are appended float64" },
+              "the values of the tensor are float32, but the appended values are float64" },
             { r->conf.keep_zeros != 0 && (t->header.flags & TS_TENSOR_ZEROS) == 0,
-              "the tensor has no zeros, and an append cannot keep some" },
+              "the tensor keeps no zeros, so an append cannot keep zeros" },
             { r->conf.weights != 0 && !ts_tensor_weighted(t),
-              "the cells of the tensor have no weights, and those that are appended have some" },
+              "the cells of the tensor have no weights, but the appended cells have" },
             { r->conf.order != 0 && r->conf.order != t->order,
               "the tensor has another number of modes than what is appended" });
     if (rc == 0) {

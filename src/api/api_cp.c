@@ -328,8 +328,8 @@ static void tell_state(const struct ts_run_outcome *o, struct ts_err *err)
 
 /* ---- a run from begin to end ---- */
 
-/* Whether the rows in the result's .npy files are those that a decomposition in memory has, so that
- * it can be loaded from these files. */
+/* Whether the .npy files of the result hold the same rows as a decomposition in memory, which can
+ * then be loaded from them. */
 static int can_load(const struct ts_api_run *c)
 {
     const struct ts_tensor *t = c->session->engine->tensor;

@@ -126,8 +126,8 @@ int ts_takes_observed(const ts_tensor *t, int loss)
     return ts_spec_takes_observed(t, ts_api_gcp(loss), loss == TS_LOSS_POISSON);
 }
 
-/* Sets in *ret the constraints for which the engine reserves memory: those whose row updates read
- * the previous rows as well, and smoothness. */
+/* Sets in *ret the constraints for which the engine reserves memory: smoothness, and constraints
+ * whose row updates read the previous rows as well. */
 static int take_own_rows(const ts_tensor *t, const ts_session_conf *conf, struct ts_spec *ret,
                          struct ts_err *err)
 {

@@ -19,7 +19,7 @@ struct ts_session {
     struct ts_engine *engine;
     void *be; /* the backend's data of this session's model: the result of ts_engine_model */
     struct ts_trace *trace; /* NULL: there is no trace */
-    volatile int own_stop;  /* used as stop flag if the caller has none */
+    volatile int own_stop;  /* the stop flag if the caller gives no flag */
     volatile int *stop;
     int ended; /* 1: the session has failed, or was stopped */
     /* in the session that several models share: the model's session that reports progress within a

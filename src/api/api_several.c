@@ -45,7 +45,7 @@ struct several {
     struct ts_models_run from;
     struct ts_spec spec;
 
-    volatile int own_stop; /* stop flag that is used if the caller has none */
+    volatile int own_stop; /* the stop flag if the caller gives no flag */
     ts_session *session;   /* NULL: none is open */
     /* the models that are computed at the same time, with room for TS_RUN_AT_ONCE */
     struct one *one;
